@@ -1,9 +1,13 @@
 //! The ledger is gone, empty, cut off or another one: nothing that needs money is done, and nothing is lost by that.
 
+use crate::LedgerPaths;
 use crate::site::{BIN, Site};
+use libra_accounts::flush::is_outdated;
+use libra_accounts::live::Live;
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// A site whose alice has 90.75 credits, of which some are written down.
 fn site() -> Site {
@@ -241,4 +245,34 @@ fn a_place_that_is_somebody_elses_or_open_to_others_is_refused() {
         (125, true),
         "{err}"
     );
+}
+
+#[test]
+fn who_does_not_admit_makes_no_live_state_where_another_host_has_its_own() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let here = LedgerPaths::below(directory.path());
+    here.make();
+    let first = here.open();
+    let there = LedgerPaths {
+        ledger: here.ledger.clone(),
+        live: directory.path().join("live-of-another-host"),
+    };
+    let second = there.open();
+    let present = |paths: &LedgerPaths| {
+        Live::open_present(&paths.live, &paths.ledger, Duration::from_secs(120))
+    };
+    let error = present(&here).err().expect("another host's counts");
+    assert!(
+        error
+            .to_string()
+            .contains("another host has made its own since"),
+        "{error}"
+    );
+    let outdated = |live: &Live| is_outdated(live, &here.history()).expect("reads");
+    assert_eq!((outdated(&first), outdated(&second)), (true, false));
+    assert!(present(&there).is_ok());
+    // Who admits here again.
+    let again = here.open();
+    assert_eq!((outdated(&second), outdated(&again)), (true, false));
+    assert!(present(&here).is_ok());
 }

@@ -215,10 +215,11 @@ class Failover(SiteCase):
         # And what was promised is kept and paid once, by the one that is in control.
         slurm.reconfigure(SchedulerParameters="batch_sched_delay=0,sched_min_interval=0,sched_interval=2,bf_interval=2")
         go.touch()
-        self.met(running)
-        self.met(waits)
-        slurm.wait("paid", lambda: self.charged(running) and self.charged(waits))
-        self.assertEqual([len(self.charged(job)) for job in (running, waits)], [1, 1])
+        for job in (running, waits):
+            slurm.wait(f"{job} is paid for", lambda job=job: self.charged(job))
+            self.assertEqual(len(self.charged(job)), 1)
+            # Said by a slurmctld that has begun anew with the reconfigure, too.
+            self.assertRegex(slurm.log(), rf"job {job}: user:\S+ is charged [\d.]+ \(met its deadline\)")
         self.clear()
         self.accounts_agree(before)
 

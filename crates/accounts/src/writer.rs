@@ -1,6 +1,7 @@
 //! A thread that writes the journal down, beside whoever admits.
 //!
-//! It has connections of its own and no lock in common with the decisions.
+//! It has connections of its own and no lock in common with the decisions. It makes no live state: where another host's counts since, those who admit here
+//! have to know of it first.
 
 use super::AccountsError;
 use super::flush::{flush, is_outdated};
@@ -98,7 +99,7 @@ fn round(
     swept: &mut Option<Instant>,
 ) -> Result<(), AccountsError> {
     if open.is_none() {
-        let opened = Live::open(live, ledger, super::ledger::PATIENCE)?;
+        let opened = Live::open_present(live, ledger, super::ledger::PATIENCE)?;
         *open = Some((opened, Ledger::open(ledger)?));
     }
     let Some((live, ledger)) = open else {

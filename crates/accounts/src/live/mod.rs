@@ -179,14 +179,43 @@ impl Live {
         for over in over {
             place::remove(&over);
         }
-        own_file(&path, ledger)?;
-        let live = Live::connect(&path, ledger, patience)?;
+        Live::belonging(&path, &history, patience)
+    }
+
+    /// As [`Live::open`], of the live state that is there: none is made. For who follows those that admit, as making one says that all others of
+    /// this ledger count no more, those in other hosts' memory too.
+    ///
+    /// # Errors
+    /// As [`Live::open`], and when there is none of this ledger: it was removed, or another host has made its own since.
+    pub fn open_present(
+        directory: &Path,
+        ledger: &Path,
+        patience: Duration,
+    ) -> Result<Live, AccountsError> {
+        let history = Ledger::open_briefly(ledger, patience)?;
+        let directory = &own_directory(directory, ledger)?;
+        let _lock = lock::take(&directory.join(place::LOCK), patience)?;
+        match present(directory, &history)? {
+            Present::This(path) => Live::belonging(&path, &history, patience),
+            Present::None { .. } => Err(AccountsError::File {
+                path: directory.clone(),
+                problem: "the live state of this ledger is not here any more: it was removed, or another host has made its own since"
+                    .to_string(),
+            }),
+        }
+    }
+
+    /// The live state there, where it is not later than the ledger.
+    fn belonging(path: &Path, history: &Ledger, patience: Duration) -> Result<Live, AccountsError> {
+        let ledger = &history.path;
+        own_file(path, ledger)?;
+        let live = Live::connect(path, ledger, patience)?;
         // In this order: others may write down meanwhile.
         let known = live.written()?;
         let written = history.written()?;
         if known > written {
             return Err(AccountsError::Ledger {
-                path: ledger.to_path_buf(),
+                path: ledger.clone(),
                 problem: format!(
                     "is older than the live state: it ends with entry {written}, the live state knows that {known} were written down (an old copy?)"
                 ),
