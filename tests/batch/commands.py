@@ -21,6 +21,14 @@ def environment_without(*prefixes):
     return {key: value for key, value in os.environ.items() if not key.startswith(prefixes)}
 
 
+def there(directory, pattern):
+    """What there is below a directory, also where it is removed in this moment, as control groups are."""
+    try:
+        return list(directory.glob(pattern))
+    except FileNotFoundError:
+        return []
+
+
 class Programs:
     """What the commands of every cluster are made of. Expects `environment()`: what a program needs to speak to this cluster."""
 

@@ -313,17 +313,17 @@ class Cell(commands.Programs):
         if not self.number:
             return []
         above = [where / self.cgroup_root(host) for host in HOSTS for where in (CPU, ACCOUNTING)]
-        return above + [path for host in HOSTS for path in CPU.glob(f"{self.cgroup_root(host)}-best-effort-*")]
+        return above + [path for host in HOSTS for path in commands.there(CPU, f"{self.cgroup_root(host)}-best-effort-*")]
 
     def group(self, host, job, where=CPU):
         return where / self.cgroup_root(host) / f"job-{job}"
 
     def job_groups(self):
-        return sorted({f"{host} {group.name}" for host in HOSTS for where in (CPU, ACCOUNTING) for group in (where / self.cgroup_root(host)).glob("job-*")})
+        return sorted({f"{host} {group.name}" for host in HOSTS for where in (CPU, ACCOUNTING) for group in commands.there(where / self.cgroup_root(host), "job-*")})
 
     def live(self):
         """Jobs that a registry has and that have not ended."""
-        files = [file for host in HOSTS for file in self.directory.glob(f"registry-{host}/jobs/*.json")]
+        files = [file for host in HOSTS for file in commands.there(self.directory, f"registry-{host}/jobs/*.json")]
         found = []
         for file in files:
             with contextlib.suppress(FileNotFoundError, json.JSONDecodeError):

@@ -16,7 +16,8 @@ import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
-import machine  # noqa: E402
+import machine  # noqa: E402  (puts tests/batch in the path)
+import commands  # noqa: E402
 from cluster import Cluster  # noqa: E402
 
 HOST_EVENTS = ["execjob_begin", "execjob_launch", "execjob_attach", "execjob_epilogue", "execjob_end", "execjob_abort", "exechost_periodic"]
@@ -101,7 +102,7 @@ class Site(Cluster):
     def remove_cgroups(self, hosts):
         """All groups of these hosts; no process is in them."""
         for root in (root for host in hosts for root in [*self.cgroup_roots(host), *self.roots_without_terms(host)]):
-            for directory in [*root.glob("*"), root] if root.is_dir() else []:
+            for directory in [*commands.there(root, "*"), root] if root.is_dir() else []:
                 if directory.is_dir():
                     directory.rmdir()
 
@@ -144,7 +145,7 @@ class Site(Cluster):
 
     def cgroups(self):
         """Names of all jobs' cgroups, on all hosts."""
-        return sorted({f"{host} {directory.name}" for host in self.host_names for root in self.cgroup_roots(host) for directory in root.glob("job-*")})
+        return sorted({f"{host} {directory.name}" for host in self.host_names for root in self.cgroup_roots(host) for directory in commands.there(root, "job-*")})
 
     def roots_without_terms(self, host):
         """All directories that it makes groups of jobs without terms in."""
@@ -152,7 +153,7 @@ class Site(Cluster):
 
     def groups_without_terms(self):
         """Names of the cgroups of all jobs without terms, on all hosts."""
-        return sorted({f"{host} {directory.name}" for host in self.host_names for root in self.roots_without_terms(host) for directory in root.glob("job-*")})
+        return sorted({f"{host} {directory.name}" for host in self.host_names for root in self.roots_without_terms(host) for directory in commands.there(root, "job-*")})
 
     def start_agent(self, host):
         """`libra agent` of a host, to be found and ended with the cluster."""

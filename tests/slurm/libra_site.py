@@ -20,7 +20,8 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
-import machine  # noqa: E402
+import machine  # noqa: E402  (puts tests/batch in the path)
+import commands  # noqa: E402
 from cluster import Cluster  # noqa: E402
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
@@ -169,13 +170,16 @@ class Site(Cluster):
 
     def processes_at_best(self, node):
         """Those of all such jobs on a node."""
-        groups = CPU.glob(f"{self.cgroup_root(node)}-best-effort-*/cgroup.procs")
-        return [pid for group in groups for pid in group.read_text().split()]
+        pids = []
+        for group in commands.there(CPU, f"{self.cgroup_root(node)}-best-effort-*/cgroup.procs"):
+            with contextlib.suppress(OSError):  # it is removed in this moment
+                pids += group.read_text().split()
+        return pids
 
     def cgroup_roots(self):
         """All directories that Libra has made groups in."""
         above = [where / self.cgroup_root(node) for node in self.nodes for where in (CPU, ACCOUNTING)]
-        return above + [path for node in self.nodes for path in CPU.glob(f"{self.cgroup_root(node)}-best-effort-*")]
+        return above + [path for node in self.nodes for path in commands.there(CPU, f"{self.cgroup_root(node)}-best-effort-*")]
 
     def cgroups(self):
         """All that is there of this cluster's."""
@@ -183,7 +187,7 @@ class Site(Cluster):
 
     def job_groups(self):
         """Names of all jobs' cgroups, on all nodes."""
-        return sorted({f"{node} {group.name}" for node in self.nodes for where in (CPU, ACCOUNTING) for group in (where / self.cgroup_root(node)).glob("job-*")})
+        return sorted({f"{node} {group.name}" for node in self.nodes for where in (CPU, ACCOUNTING) for group in commands.there(where / self.cgroup_root(node), "job-*")})
 
     def entry(self, node, job):
         """What a node's registry has of a job."""
@@ -194,8 +198,12 @@ class Site(Cluster):
 
     def live(self):
         """Jobs that a registry has and that have not ended."""
-        files = [file for node in self.nodes for file in self.registry(node).glob("jobs/*.json")]
-        return [f"{file.parent.parent.name} {file.stem}" for file in files if json.loads(file.read_text())["phase"] != "ended"]
+        found = []
+        for file in (file for node in self.nodes for file in commands.there(self.registry(node), "jobs/*.json")):
+            with contextlib.suppress(FileNotFoundError):  # it ends in this moment
+                if json.loads(file.read_text())["phase"] != "ended":
+                    found.append(f"{file.parent.parent.name} {file.stem}")
+        return found
 
     def output(self, job, user=None):
         """What a batch script has printed so far."""

@@ -14,6 +14,7 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "slurm"), str(HERE.parent / "batch")]
 
+import commands  # noqa: E402
 import exposition  # noqa: E402
 import machine  # noqa: E402
 from audit import Task  # noqa: E402
@@ -190,7 +191,7 @@ class OnSlurm(Parts):
 
     def groups(self):
         slurm = self.cluster
-        return {(node, group.name.removeprefix("job-")) for node in slurm.nodes for where in (CPU, ACCOUNTING) for group in (where / slurm.cgroup_root(node)).glob("job-*")}
+        return {(node, group.name.removeprefix("job-")) for node in slurm.nodes for where in (CPU, ACCOUNTING) for group in commands.there(where / slurm.cgroup_root(node), "job-*")}
 
     def group(self, node, host_name):
         return self.cluster.group(node, host_name)
