@@ -39,7 +39,7 @@ pub fn is_elsewhere(config: &AccountsConfig) -> bool {
 }
 
 /// Number of the user who has the ledger; the same on all hosts, as MUNGE wants it.
-pub fn owner(config: &AccountsConfig) -> Result<u32, AccountFailure> {
+fn owner(config: &AccountsConfig) -> Result<u32, AccountFailure> {
     let unknown = |why: String| {
         AccountFailure::Setup(format!(
             "accounts.owner is '{}': {why}",
