@@ -5,7 +5,9 @@
 //! controller.c, 22.05 to 26.05). From 23.11 on that becomes 0 as well where slurm.conf was to be read anew and could not be, and stays so. Then a primary that has had control
 //! has it still, as only backups stand by again; and a backup has it when it is asked about a submission, which nobody is who stands by.
 
-use libc::{RTLD_DEFAULT, c_char, c_void, dlsym, time_t};
+use libc::{RTLD_DEFAULT, dlsym, time_t};
+use std::ffi::CStr;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A submission came while slurmctld said that it is not in control.
@@ -47,25 +49,27 @@ impl Control {
 
 /// Returns true if another slurmctld is the primary.
 pub fn is_backup() -> bool {
+    static PLACE: OnceLock<usize> = OnceLock::new();
     // SAFETY: a variable of slurmctld's own, of this type, or (before 23.11) an int whose first byte says as much where it is the lowest.
-    unsafe { variable::<u8>(c"slurmctld_primary".as_ptr()) == Some(0) }
+    unsafe { variable::<u8>(&PLACE, c"slurmctld_primary") == Some(0) }
 }
 
 /// Since when this slurmctld is in control, Unix time; 0: it is not; None: it does not say.
 fn since() -> Option<time_t> {
+    static PLACE: OnceLock<usize> = OnceLock::new();
     // SAFETY: a variable of slurmctld's own, of this type.
-    unsafe { variable::<time_t>(c"control_time".as_ptr()) }
+    unsafe { variable::<time_t>(&PLACE, c"control_time") }
 }
 
-/// What a variable of this process has now; None if there is none of this name.
+/// What a variable of this process has now; None if there is none of this name. It is looked for once, as submissions ask.
 ///
 /// # Safety
-/// `name` ends with a NUL, and a variable of this name is of this type.
-unsafe fn variable<T: Copy>(name: *const c_char) -> Option<T> {
-    // SAFETY: the caller's; whoever has loaded us has its symbols for all.
-    let found: *mut c_void = unsafe { dlsym(RTLD_DEFAULT, name) };
+/// A variable of this name is of this type.
+unsafe fn variable<T: Copy>(place: &OnceLock<usize>, name: &CStr) -> Option<T> {
+    // SAFETY: whoever has loaded us has its symbols for all, and keeps them.
+    let place = *place.get_or_init(|| unsafe { dlsym(RTLD_DEFAULT, name.as_ptr()) } as usize);
     // SAFETY: the caller's. Another thread may be writing it, in one piece: read anew each time.
-    (!found.is_null()).then(|| unsafe { found.cast::<T>().read_volatile() })
+    (place != 0).then(|| unsafe { (place as *const T).read_volatile() })
 }
 
 #[cfg(test)]
