@@ -230,6 +230,6 @@ class Site(Cluster):
             elif found := re.match(r"job (\S+?):? (.*)", line):
                 if re.match(r"\S+ % of a processor for|was found", found[2]):
                     known.add(found[1])
-                elif re.search(r"ended after|^is gone|share is free", found[2]):
+                elif re.search(r"ended after|was over when|^is gone|share is free", found[2]):
                     known.discard(found[1])
         return sorted(known)

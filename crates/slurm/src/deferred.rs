@@ -56,7 +56,8 @@ impl Controller {
         poll.again = !self.unseen.is_empty();
     }
 
-    /// A job that ended before its promise was confirmed: told once, however long Slurm shows it.
+    /// A job that ended with a deferred promise on record: told once, however long Slurm shows it. Either it was not confirmed, or it was over
+    /// before slurmctld could write that down.
     pub(super) fn end_deferred(
         &mut self,
         job: &SlurmJob,
@@ -66,17 +67,23 @@ impl Controller {
     ) {
         let waited = self.deferred_jobs.remove(&job.id).is_some();
         let token = known.commitment.token;
-        // One that was planned has a place.
-        let _ = self.admission.book.cancel(&job.name(), now);
-        if !waited && !self.unseen.iter().any(|unseen| unseen.token == token) {
+        let mut booked = 0;
+        for (name, _) in job.parts(known) {
+            booked += u64::from(self.admission.book.cancel(&name, now).is_ok());
+        }
+        let (jobs, why) = if waited || self.unseen.iter().any(|unseen| unseen.token == token) {
+            let tasks = job.array.as_ref().map_or(1, |array| array.tasks.len());
+            (tasks as u64, "its promise was deferred")
+        } else {
+            (booked, "it was over when its promise was confirmed")
+        };
+        if jobs == 0 {
             return;
         }
-        let jobs = job.array.as_ref().map_or(1, |array| array.tasks.len());
-        poll.counts.end_many(Outcome::Cancelled, jobs as u64);
-        poll.log.push(format!(
-            "job {} was ended before it was done: its promise was deferred",
-            job.name()
-        ));
+        poll.counts.end_many(Outcome::Cancelled, jobs);
+        let name = job.name();
+        poll.log
+            .push(format!("job {name} was ended before it was done: {why}"));
     }
 
     /// Asks for jobs that may start, and gives back what cannot be kept.

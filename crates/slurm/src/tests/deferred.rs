@@ -322,6 +322,34 @@ fn what_has_no_job_and_what_is_cancelled_hold_nothing() {
     );
 }
 
+/// slurmctld refuses to change what is over: its record has the deferred promise for ever.
+#[test]
+fn what_is_over_when_it_is_confirmed_is_told_and_holds_nothing() {
+    let mut queue = Queue::new(EXACT);
+    let array = Submission {
+        array: Some("1-3".to_string()),
+        ..held("30", "100")
+    };
+    for (submission, jobs) in [(held("30", "100"), 1), (array, 3)] {
+        let id = enqueue(&mut queue, &submission, START);
+        poll(&mut queue, START + 1.0);
+        queue.job(id).waits = false;
+        assert!(!queue.poll(START + 2.0).rewrites.is_empty());
+        assert_eq!(queue.controller.book().job_count(), jobs);
+        let job = queue.job(id);
+        (job.state, job.ended, job.deferred) = (State::Ended, START + 2.0, None);
+        let told = poll(&mut queue, START + 3.0);
+        assert_eq!(told.counts.ended(Outcome::Cancelled), jobs as u64);
+        let line = format!("job {id} was ended before it was done: it was over when");
+        assert!(
+            told.log.iter().any(|said| said.starts_with(&line)),
+            "{told:?}"
+        );
+        assert_eq!(queue.controller.book().job_count(), 0);
+        assert!(poll(&mut queue, START + 4.0).log.is_empty());
+    }
+}
+
 #[test]
 fn one_that_runs_all_the_same_gets_what_there_is() {
     let mut queue = Queue::new(EXACT);
