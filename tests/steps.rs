@@ -82,6 +82,23 @@ fn of_the_suites_each_failed_test_up_to_the_next_verdict() {
 }
 
 #[test]
+fn the_names_of_all_that_failed_come_first() {
+    let failed = |name: usize| {
+        format!(
+            "FAILED test_node.Tasks.test_{name} (1.0 s)\n{}ok test_node.Tasks.test_good (1.0 s)\n",
+            "of its log\n".repeat(60)
+        )
+    };
+    let lines = shown(&(0..2).map(failed).collect::<String>());
+    assert_eq!(
+        lines[..3],
+        [0, 1, 0].map(|name| format!("FAILED test_node.Tasks.test_{name} (1.0 s)"))
+    );
+    let lines = shown(&(0..50).map(failed).collect::<String>());
+    assert_eq!((lines.len(), lines[20].as_str()), (100, "[30 more]"));
+}
+
+#[test]
 fn of_the_compiler_its_errors_and_of_anything_else_the_last_lines() {
     let lines = shown(
         "   Compiling a\nerror[E0425]: cannot find value `x`\n --> src/lib.rs:1:1\n\n   Compiling b\n",
