@@ -226,6 +226,32 @@ class Placing(SiteCase):
         self.running(self.slurm.submit(*promises.terms(0.4, one)))
         promises.expect_free(self, self.slurm, {one: 0.6, two: 1.0})
 
+    def test_what_has_not_changed_is_not_told_again(self):
+        """A poll of a queue in which nothing happens is three short answers to slurmctld. What happens then is seen as ever."""
+        slurm = self.slurm
+        node = slurm.nodes[0]
+        self.addCleanup(slurm.must, "scontrol", "setdebug", "info")
+        slurm.must("scontrol", "setdebug", "debug3")
+
+        def quiet():
+            began = len(slurm.log())
+            for what in ("jobs", "nodes", "partitions", "conf"):
+                slurm.wait(f"no news of {what}", lambda what=what: re.search(rf"_slurm_rpc_dump_{what}\b.*no change", slurm.log()[began:]))
+
+        quiet()
+        job = slurm.submit(*promises.terms(0.4, node))
+        self.booked(job)
+        self.running(job)
+        quiet()
+        promises.expect_free(self, slurm, {node: 0.6})
+        slurm.must("scancel", job)
+        slurm.must("scontrol", "update", f"NodeName={slurm.nodes[1]}", "State=DRAIN", "Reason=test")
+        slurm.wait("its end in the book", lambda: job not in slurm.booked())
+        quiet()
+        promises.expect_free(self, slurm, {node: 1.0})
+        self.refused(slurm.sbatch(*promises.terms(0.1, slurm.nodes[1])), "refused (")
+        slurm.must("scontrol", "update", f"NodeName={slurm.nodes[1]}", "State=RESUME")
+
     def test_nodes_that_the_user_names(self):
         """--nodelist, --exclude, --constraint."""
         slurm = self.slurm

@@ -23,6 +23,7 @@ use libra_slurm::records::Rewrite;
 use libra_slurm::submission::Submission;
 use libra_slurm_sys::control::{self, Control};
 use libra_slurm_sys::job::{JobDescriptor, version};
+use libra_slurm_sys::reader::Reader;
 use libra_slurm_sys::{listening, log, queue};
 use libra_wording::errors;
 use std::path::PathBuf;
@@ -259,6 +260,7 @@ struct Rounds {
     /// When accounts were last opened, tried, or found to be those on the disk.
     opened: Option<Instant>,
     accounts_problem: Option<String>,
+    reader: Reader,
 }
 
 impl Rounds {
@@ -372,12 +374,20 @@ impl Rounds {
     }
 
     fn poll(&mut self) -> Result<(Vec<Pin>, Vec<Rewrite>, bool), String> {
-        let records = queue::read(now()).map_err(|error| error.to_string())?;
-        if !self.control.is_ours() {
+        let mut reader = std::mem::take(&mut self.reader);
+        let polled = match reader.read(now()) {
             // They are of the one that is in control since.
-            return Ok(Default::default());
-        }
-        let mut prepared = Prepared::new(&records, &self.partitions);
+            Ok(_) if !self.control.is_ours() => Ok(Default::default()),
+            Ok(records) => self.take(records),
+            Err(error) => Err(error.to_string()),
+        };
+        self.reader = reader;
+        polled
+    }
+
+    /// What follows of these records.
+    fn take(&mut self, records: &Records) -> Result<(Vec<Pin>, Vec<Rewrite>, bool), String> {
+        let mut prepared = Prepared::new(records, &self.partitions);
         let polled = {
             let mut state = state();
             let Some(controller) = &mut state.controller else {
@@ -389,7 +399,7 @@ impl Rounds {
             polled
         };
         let poll = polled.map_err(|error| errors::book(&error))?;
-        let unpaid = self.settle(&records, &poll.dropped);
+        let unpaid = self.settle(records, &poll.dropped);
         submission_metrics::add(&poll.counts);
         for line in &poll.log {
             log::write(Level::Info, line);

@@ -4,10 +4,12 @@
 pub mod ask;
 pub mod control;
 pub mod job;
+mod job_info;
 pub mod listening;
 pub mod log;
 mod others;
 pub mod queue;
+pub mod reader;
 pub mod spank;
 pub mod text;
 

@@ -1,99 +1,97 @@
 //! What Slurm says of jobs that have no commitment, of memory and of licences: for [`libra_slurm::others`].
 
+use crate::CallFailed;
 use crate::job::memory;
+use crate::reader::changed;
 use crate::slurm as c;
 use crate::text;
-use crate::{CallFailed, failed};
 use libra_slurm::array::{PREFIX, split};
 use libra_slurm::gres::{self, Gres};
 use libra_slurm::records::{Memory, MemoryRule, OtherJob, Sharing};
 use std::ptr::null_mut;
-use std::sync::{Mutex, PoisonError};
 
 /// The bit of `SelectTypeParameters` for memory; its name is another one in later versions.
 const COUNTS_MEMORY: u16 = 0x10;
 
-/// What slurm.conf says of the whole cluster.
-#[derive(Clone)]
+/// What Slurm says of the whole cluster, as it was read last.
+#[derive(Default)]
 pub(crate) struct Settings {
     /// How memory is counted.
     pub(crate) memory: MemoryRule,
     /// The cluster's own licences.
     licenses: Vec<(String, u64)>,
-}
-
-/// The settings, and when Slurm's partitions had changed last when they were asked: they change with them, whenever slurm.conf is read.
-static SETTINGS: Mutex<Option<(Settings, c::time_t)>> = Mutex::new(None);
-
-/// The settings. `changed`: when Slurm's partitions have changed last.
-///
-/// # Errors
-/// When slurmctld does not answer.
-pub(crate) fn settings(changed: c::time_t) -> Result<Settings, CallFailed> {
-    let mut known = SETTINGS.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some((read, _)) = known.as_ref().filter(|(_, then)| *then == changed) {
-        return Ok(read.clone());
-    }
-    let mut settings = null_mut();
-    // SAFETY: on success Slurm hands over a structure that is ours to free.
-    let read = unsafe {
-        if c::slurm_load_ctl_conf(0, &mut settings) != 0 || settings.is_null() {
-            return Err(failed("the settings"));
-        }
-        let licenses = text::read((*settings).licenses).unwrap_or_default();
-        let read = Settings {
-            memory: MemoryRule {
-                counted: (*settings).select_type_param & COUNTS_MEMORY != 0,
-                default: default_memory((*settings).def_mem_per_cpu),
-            },
-            licenses: gres::licenses(&licenses).unwrap_or_default(),
-        };
-        #[cfg(slurm_free_conf)]
-        c::slurm_free_conf(settings);
-        #[cfg(not(slurm_free_conf))]
-        c::slurm_free_ctl_conf(settings);
-        read
-    };
-    *known = Some((read.clone(), changed));
-    Ok(read)
+    /// Those that reservations keep, of all that Slurm knows, those to come as well.
+    reserved: Vec<(String, u64)>,
+    read: c::time_t,
+    reservations_read: c::time_t,
 }
 
 impl Settings {
-    /// The cluster's licences without those that are kept for reservations: Slurm gives these to no other job that could still run then, and Libra
-    /// keeps them from all.
+    /// Reads what has changed.
     ///
     /// # Errors
     /// When slurmctld does not answer.
-    pub(crate) fn free_licenses(self) -> Result<Vec<(String, u64)>, CallFailed> {
-        let mut licenses = self.licenses;
-        if licenses.is_empty() {
-            return Ok(licenses);
+    pub(crate) fn follow(&mut self) -> Result<(), CallFailed> {
+        self.follow_configuration()?;
+        match self.licenses.is_empty() {
+            true => Ok(()),
+            false => self.follow_reservations(),
         }
-        for (name, kept) in reserved()? {
-            for (_, count) in licenses.iter_mut().filter(|(known, _)| *known == name) {
-                *count = count.saturating_sub(kept);
+    }
+
+    fn follow_configuration(&mut self) -> Result<(), CallFailed> {
+        let mut settings = null_mut();
+        // SAFETY: on success Slurm hands over a structure that is ours to free.
+        unsafe {
+            let code = c::slurm_load_ctl_conf(self.read, &mut settings);
+            let Some(settings) = changed(code, settings, "the settings")? else {
+                return Ok(());
+            };
+            let licenses = text::read((*settings).licenses).unwrap_or_default();
+            self.memory = MemoryRule {
+                counted: (*settings).select_type_param & COUNTS_MEMORY != 0,
+                default: default_memory((*settings).def_mem_per_cpu),
+            };
+            self.licenses = gres::licenses(&licenses).unwrap_or_default();
+            self.read = (*settings).last_update;
+            #[cfg(slurm_free_conf)]
+            c::slurm_free_conf(settings);
+            #[cfg(not(slurm_free_conf))]
+            c::slurm_free_ctl_conf(settings);
+        }
+        Ok(())
+    }
+
+    fn follow_reservations(&mut self) -> Result<(), CallFailed> {
+        let mut message = null_mut();
+        // SAFETY: on success Slurm hands over a message that is ours to free.
+        unsafe {
+            let code = c::slurm_load_reservations(self.reservations_read, &mut message);
+            let Some(message) = changed(code, message, "the reservations")? else {
+                return Ok(());
+            };
+            let count = (*message).record_count as usize;
+            self.reserved = (0..count)
+                .filter_map(|place| text::read((*(*message).reservation_array.add(place)).licenses))
+                .filter_map(|text| gres::licenses(&text))
+                .flatten()
+                .collect();
+            self.reservations_read = (*message).last_update;
+            c::slurm_free_reservation_info_msg(message);
+        }
+        Ok(())
+    }
+
+    /// The cluster's licences without those that are kept for reservations: Slurm gives these to no other job that could still run then, and Libra
+    /// keeps them from all.
+    pub(crate) fn free_licenses(&self) -> Vec<(String, u64)> {
+        let mut licenses = self.licenses.clone();
+        for (name, kept) in &self.reserved {
+            for (_, count) in licenses.iter_mut().filter(|(known, _)| known == name) {
+                *count = count.saturating_sub(*kept);
             }
         }
-        Ok(licenses)
-    }
-}
-
-/// Licences of all reservations that Slurm knows, those to come as well.
-fn reserved() -> Result<Vec<(String, u64)>, CallFailed> {
-    let mut message = null_mut();
-    // SAFETY: on success Slurm hands over a message that is ours to free.
-    unsafe {
-        if c::slurm_load_reservations(0, &mut message) != 0 || message.is_null() {
-            return Err(failed("the reservations"));
-        }
-        let count = (*message).record_count as usize;
-        let licenses = (0..count)
-            .filter_map(|place| text::read((*(*message).reservation_array.add(place)).licenses))
-            .filter_map(|text| gres::licenses(&text))
-            .flatten()
-            .collect();
-        c::slurm_free_reservation_info_msg(message);
-        Ok(licenses)
+        licenses
     }
 }
 
