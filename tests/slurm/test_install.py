@@ -10,6 +10,7 @@ import os
 import pathlib
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -300,6 +301,38 @@ class Installation(unittest.TestCase):
         slurm.start_controller()
         slurm.wait_idle()
         self.comes_to_say(0, self.runs_with(second))
+        self.take_out(before)
+        slurm.restart_nodes()
+
+    def test_the_nodes_are_asked(self):
+        """From one host, by a command that reaches the others; who does not answer is no 'ok'."""
+        slurm = self.slurm
+        first, second = slurm.nodes
+        before = slurm.files()
+        self.said(slurm.libra("install", "--edit"), 0)
+        slurm.restart()
+        slurm.restart_nodes()
+        self.comes_to_say(0, *(self.runs_with(node) for node in slurm.nodes))
+        # Both nodes are on this host, which is asked once.
+        way = slurm.directory / "reach"
+        way.write_text(f"#!/bin/sh\necho $1 >>{slurm.directory}/asked\nshift 2\nexec {program()} --config {slurm.rules} \"$@\" --plugins {slurm.directory}/libra-plugins\n")
+        way.chmod(0o755)
+        asked = ["--nodes", "--by", f"{way} {{}}"]
+        running = "slurmd: that of NODE runs with the plugin of Libra"
+        both = f"n{slurm.plan['number']}-[1-2]"
+        text = self.said(slurm.libra("check", *asked), 0, f"ok       {both}: {running}", "ok       all 2 nodes hold jobs to their shares")
+        self.assertEqual(text.count(running), 1)
+        self.assertEqual((slurm.directory / "asked").read_text().split(), [socket.gethostname()])
+        found = [json.loads(line) for line in slurm.libra("check", *asked, json_too=True).out.splitlines()]
+        self.assertEqual({key for line in found for key in line}, {"level", "text"})
+        slurm.end(second, signal.SIGTERM)
+        self.said(slurm.libra("check", *asked), 1, f"ok       {first}: {running}", f"warning  {second}: slurmd: of NODE is not seen", f"problem  1 of 2 nodes are known to hold jobs to their shares; of {second} it is not known")
+        slurm.start_slurmd(second)
+        slurm.wait_idle()
+        way.write_text("#!/bin/sh\necho >&2 connect to host $1 port 22: No route to host\nexit 255\n")
+        self.said(slurm.libra("check", *asked), 1, f"problem  {both}: does not answer: connect to host NODE port 22: No route to host", "problem  0 of 2 nodes")
+        self.said(slurm.libra("check", f"--nodes=n{slurm.plan['number']}-[2-4]"), 2, f"Slurm has no node n{slurm.plan['number']}-[3-4]")
+        self.said(slurm.libra("check", f"--nodes={first}", "--by", "ssh"), 2, "{} stands for the host")
         self.take_out(before)
         slurm.restart_nodes()
 

@@ -8,4 +8,6 @@ pub use gridengine::{
     GridEngineCommand, GridEngineInstallArgs, GridEngineSettings, GridEngineUninstallArgs,
 };
 pub use pbs::{PbsCommand, PbsInstallArgs, PbsSettings, PbsUninstallArgs, Share};
-pub use slurm::{Role, SlurmCommand, SlurmInstallArgs, SlurmSettings, SlurmUninstallArgs};
+pub use slurm::{
+    Role, SlurmCheckArgs, SlurmCommand, SlurmInstallArgs, SlurmSettings, SlurmUninstallArgs,
+};

@@ -2,11 +2,13 @@
 
 use libra_config::Config;
 use libra_units::toml_key;
-use serde_json::json;
+use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::path::PathBuf;
 
 /// How much a finding matters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Level {
     Ok,
     Warning,
@@ -25,10 +27,26 @@ impl fmt::Display for Level {
 }
 
 /// One line of a check.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
     pub level: Level,
     pub text: String,
+    /// Of a node that holds jobs to their shares.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<Running>,
+}
+
+/// What holds jobs to their shares on a node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Running {
+    /// Its name.
+    pub name: String,
+    /// Version of Libra in its daemon.
+    pub version: String,
+    /// The configuration that it reads.
+    pub configuration: PathBuf,
+    /// Of what is in that now, see [`libra_host::mark::content_hash`]; None if it could not be read.
+    pub hash: Option<String>,
 }
 
 /// What a check found, in the order in which it looked.
@@ -38,7 +56,11 @@ pub struct Findings(pub Vec<Finding>);
 impl Findings {
     pub fn add(&mut self, level: Level, text: impl Into<String>) {
         let text = text.into();
-        self.0.push(Finding { level, text });
+        self.0.push(Finding {
+            level,
+            text,
+            node: None,
+        });
     }
 
     pub fn ok(&mut self, text: impl Into<String>) {
@@ -72,10 +94,10 @@ impl Findings {
     pub fn shown(&self, json: bool, least: Level) -> String {
         let mut text = String::new();
         for finding in self.0.iter().filter(|finding| finding.level >= least) {
-            let line = if json {
-                json!({"level": finding.level.to_string(), "text": finding.text}).to_string()
-            } else {
-                format!("{:8} {}", finding.level, finding.text)
+            let line = match json {
+                // Texts and numbers can always be written.
+                true => serde_json::to_string(finding).unwrap_or_default(),
+                false => format!("{:8} {}", finding.level, finding.text),
             };
             text.push_str(&line);
             text.push('\n');

@@ -13,7 +13,7 @@ pub mod reader;
 pub mod spank;
 pub mod text;
 
-use std::ffi::CStr;
+use std::ffi::{CStr, c_int};
 
 #[allow(
     non_camel_case_types,
@@ -49,6 +49,21 @@ fn failed(what: &str) -> CallFailed {
             .into_owned(),
     };
     CallFailed(format!("{what}: {text}"))
+}
+
+/// Slurm's answer to a call that says since when; None: nothing has changed.
+///
+/// # Errors
+/// When slurmctld does not answer.
+fn changed<M>(code: c_int, message: *mut M, what: &str) -> Result<Option<*mut M>, CallFailed> {
+    if code == 0 && !message.is_null() {
+        return Ok(Some(message));
+    }
+    let error = std::io::Error::last_os_error().raw_os_error();
+    match error == Some(slurm::SLURM_NO_CHANGE_IN_DATA as i32) {
+        true => Ok(None),
+        false => Err(failed(what)),
+    }
 }
 
 /// User number of this process.

@@ -1,10 +1,9 @@
 //! What Slurm says of jobs that have no commitment, of memory and of licences: for [`libra_slurm::others`].
 
-use crate::CallFailed;
 use crate::job::memory;
-use crate::reader::changed;
 use crate::slurm as c;
 use crate::text;
+use crate::{CallFailed, changed};
 use libra_slurm::array::{PREFIX, split};
 use libra_slurm::gres::{self, Gres};
 use libra_slurm::records::{Memory, MemoryRule, OtherJob, Sharing};

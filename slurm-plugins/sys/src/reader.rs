@@ -9,10 +9,9 @@ use crate::others::default_memory;
 use crate::others::{Settings, other_job};
 use crate::slurm::{self as c, NO_VAL};
 use crate::text;
-use crate::{CallFailed, failed};
+use crate::{CallFailed, changed};
 use libra_slurm::gres::Gres;
 use libra_slurm::records::{Node, Partition, Records};
-use std::ffi::c_int;
 use std::ptr::null_mut;
 
 /// Nodes in these states take no jobs.
@@ -40,25 +39,6 @@ pub struct Reader {
     jobs_read: c::time_t,
     nodes_read: c::time_t,
     partitions_read: c::time_t,
-}
-
-/// Slurm's answer to a call that says since when; None: nothing has changed.
-///
-/// # Errors
-/// When slurmctld does not answer.
-pub(crate) fn changed<M>(
-    code: c_int,
-    message: *mut M,
-    what: &str,
-) -> Result<Option<*mut M>, CallFailed> {
-    if code == 0 && !message.is_null() {
-        return Ok(Some(message));
-    }
-    let error = std::io::Error::last_os_error().raw_os_error();
-    match error == Some(c::SLURM_NO_CHANGE_IN_DATA as i32) {
-        true => Ok(None),
-        false => Err(failed(what)),
-    }
 }
 
 impl Reader {

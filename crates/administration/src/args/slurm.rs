@@ -6,6 +6,9 @@ use std::path::PathBuf;
 /// Where the states of installations are.
 const STATE: &str = "/var/lib/libra/slurm";
 
+/// How a node's host is asked, where nothing else is said.
+const BY: &str = "ssh -o BatchMode=yes -o ConnectTimeout=10 {}";
+
 const AFTER_INSTALL: &str = "\
 Examples:
   libra slurm install --dry-run
@@ -39,6 +42,12 @@ Environment:
   SLURM_CONF  Slurm's configuration, where it is not in a usual place";
 
 const AFTER_CHECK: &str = "\
+Examples:
+  libra slurm check                       # this machine
+  libra slurm check --nodes               # all nodes of Libra's partitions
+  libra slurm check --nodes=n[1-99]       # these
+  libra slurm check --nodes --by 'srun -w {} --immediate=20 --overlap'
+
 Lines begin with:
   ok       as it should be
   warning  works, but read it
@@ -71,9 +80,9 @@ pub enum SlurmCommand {
 
     /// Say whether Libra can work with the Slurm of this machine, and whether what is installed is sound
     ///
-    /// Reads only. Works with the controller down.
-    #[command(after_long_help = AFTER_CHECK)]
-    Check(SlurmSettings),
+    /// Reads only. Works with the controller down. With --nodes it asks the nodes' hosts what the same command says there,
+    /// and puts nodes together of which the same is said.
+    Check(SlurmCheckArgs),
 
     /// Show what is committed on the nodes, and how the jobs with terms stand
     ///
@@ -115,6 +124,23 @@ pub struct SlurmSettings {
     /// The directory where install keeps what was there before
     #[arg(long, value_name = "DIR", default_value = STATE, value_parser = absolute)]
     pub state: PathBuf,
+}
+
+/// `libra slurm check`
+#[derive(Debug, ClapArgs)]
+#[command(after_long_help = AFTER_CHECK)]
+pub struct SlurmCheckArgs {
+    /// Ask nodes: those of Slurm's list NODES, or all of the partitions whose processors jobs with deadlines share
+    #[arg(long, value_name = "NODES", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    pub nodes: Option<String>,
+
+    /// How a command is run on a node's host: words, in which {} stands for the host; the command is put behind them
+    #[arg(long, value_name = "COMMAND", default_value = BY, requires = "nodes")]
+    pub by: String,
+
+    /// What each of these commands is told.
+    #[command(flatten)]
+    pub settings: SlurmSettings,
 }
 
 /// `libra slurm install`

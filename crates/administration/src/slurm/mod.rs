@@ -1,7 +1,7 @@
 //! `libra slurm`: installation into the Slurm of this machine.
 //!
 //! [`conf`], [`plugstack`], [`hostlist`], [`plugin`] and [`jobs`] read what Slurm has, [`edit`] changes texts, [`judge`] says what
-//! settings mean: plain data. [`found`], [`daemons`] and [`host`] look at the machine, [`check`], [`installed`] and [`node`] put it together, [`sources`] knows where plugins come
+//! settings mean: plain data. [`found`], [`daemons`] and [`host`] look at the machine, [`check`], [`installed`] and [`node`] put it together, [`nodes`] asks other hosts for that, [`sources`] knows where plugins come
 //! from, [`install`] and [`uninstall`] carry out what they have printed.
 
 mod check;
@@ -16,6 +16,7 @@ mod installed;
 mod jobs;
 mod judge;
 mod node;
+mod nodes;
 mod plugin;
 mod plugstack;
 mod record;
@@ -65,7 +66,10 @@ pub fn slurm(command: &SlurmCommand, args: &Common) -> Done {
     match command {
         SlurmCommand::Install(install) => install::install(install, args),
         SlurmCommand::Uninstall(uninstall) => uninstall::uninstall(uninstall, args),
-        SlurmCommand::Check(settings) => check::check(settings, args),
+        SlurmCommand::Check(check) => match &check.nodes {
+            Some(list) => nodes::check(list, &check.by, args),
+            None => check::check(&check.settings, args),
+        },
         SlurmCommand::Status => status::report(args)?.print(args),
     }
 }

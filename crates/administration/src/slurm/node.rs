@@ -5,7 +5,7 @@ use super::found::Slurm;
 use super::host::runs;
 use super::installed::{Mapped, mapped};
 use super::plugin::Which;
-use crate::findings::Findings;
+use crate::findings::{Finding, Findings, Level, Running};
 use libra_cgroup::Enforcement;
 use libra_config::Config;
 use libra_host::entry::Entry;
@@ -108,16 +108,26 @@ fn marked(findings: &mut Findings, node: &str, pid: i32, directory: &Path, file:
         ));
     }
     let now = fs::read(file).ok().map(|text| content_hash(&text));
-    let configured = match (&mark.hash, now) {
-        (Some(then), Some(now)) if *then == now => format!("{} as it is ({now})", file.display()),
+    let configured = match (&mark.hash, &now) {
+        (Some(then), Some(now)) if then == now => format!("{} as it is ({now})", file.display()),
         _ => format!(
             "{}, changed since it started; prologs read it anew",
             file.display()
         ),
     };
-    findings.ok(format!(
+    let text = format!(
         "slurmd: that of {node} runs with the plugin of Libra {version} for {built_for}, by {configured}; it wrote limits and read them back"
-    ));
+    );
+    findings.0.push(Finding {
+        level: Level::Ok,
+        text,
+        node: Some(Running {
+            name: node.to_string(),
+            version: mark.version,
+            configuration: file.to_path_buf(),
+            hash: now,
+        }),
+    });
 }
 
 /// Jobs that run on a node and are not held to their shares, against what they were promised.
