@@ -20,7 +20,7 @@ import machine  # noqa: E402  (puts tests/batch in the path)
 import commands  # noqa: E402
 from cluster import Cluster  # noqa: E402
 
-HOST_EVENTS = ["execjob_begin", "execjob_launch", "execjob_attach", "execjob_epilogue", "execjob_end", "execjob_abort", "exechost_periodic"]
+HOST_EVENTS = ["execjob_begin", "execjob_launch", "execjob_attach", "execjob_epilogue", "execjob_end", "execjob_abort", "execjob_postsuspend", "execjob_preresume", "exechost_periodic"]
 TOP = pathlib.Path(__file__).resolve().parents[2]
 CGROUPS = pathlib.Path("/sys/fs/cgroup/cpu")
 # Often the same directory; where it is not, Libra has its groups in both.

@@ -23,7 +23,7 @@ sys.path.insert(0, str(HERE))
 
 from cluster import Cluster  # noqa: E402
 from evidence import evidence  # noqa: E402
-from libra_site import wait_told  # noqa: E402
+from libra_site import HOST_EVENTS, wait_told  # noqa: E402
 
 ROOT = HERE.parent.parent
 LIBRA = pathlib.Path(os.environ.get("LIBRA", ROOT / "target/debug/libra")).resolve()
@@ -32,7 +32,7 @@ SUBNET = int(os.environ["SUBNET"]) if "SUBNET" in os.environ else None
 
 RESOURCES = ["estimate", "deadline", "budget", "deadline_type", "penalty_rate", "class", "libra_quote", "libra_terms", "libra_price", "libra_info", "libra_progress", "libra_share", "libra_besteffort",
              "libra_rating", "libra_node"]
-EVENTS = ["execjob_begin", "execjob_launch", "execjob_attach", "execjob_epilogue", "execjob_end", "execjob_abort", "exechost_periodic",
+EVENTS = ["execjob_begin", "execjob_launch", "execjob_attach", "execjob_epilogue", "execjob_end", "execjob_abort", "execjob_postsuspend", "execjob_preresume", "exechost_periodic",
           "postqueuejob", "modifyjob", "movejob", "runjob", "jobobit", "modifyvnode", "management", "periodic", "queuejob"]
 SITE_HOOK = "import pbs\npbs.event().accept()\n"
 
@@ -195,7 +195,7 @@ def test_hooks_get_their_files(site):
                     "state": str(site.pbs.home / "server_priv/libra"), "on-fault": "refuse"}, told
     for host in site.pbs.host_names:
         there = site.pbs.directory / host / "mom_priv/hooks"
-        site.pbs.wait(f"hooks at {host}", lambda there=there: len(list(there.glob("libra_*.PY"))) == 7)
+        site.pbs.wait(f"hooks at {host}", lambda there=there: len(list(there.glob("libra_*.PY"))) == len(HOST_EVENTS))
     site.do("uninstall")
 
 
@@ -404,7 +404,7 @@ def test_an_upgrade_replaces_hooks(site):
     same(whole, site.snapshot())
     site.config.write_text(site.config.read_text() + '\n[pbs]\non-fault = "admit"\n' if "[pbs]" not in site.config.read_text()
                            else site.config.read_text().replace('on-fault = "refuse"', 'on-fault = "admit"'))
-    assert sum("application/x-config" in line for line in steps(site.do("install"))) == 16
+    assert sum("application/x-config" in line for line in steps(site.do("install"))) == len(EVENTS)
     site.do("uninstall")
 
 

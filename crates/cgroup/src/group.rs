@@ -455,6 +455,11 @@ impl Group {
         processes::send(|| self.pids(), signal)
     }
 
+    /// Stops every process inside (SIGSTOP), those too that are begun meanwhile, within `patience`. Returns those that run all the same.
+    pub fn stop(&self, patience: Duration) -> Result<Vec<i32>, Error> {
+        processes::stop_all(|| self.pids(), patience)
+    }
+
     /// Kills everything inside and waits, at most `patience`, until it is dead. Kills nothing in an adopted group.
     pub fn kill(&self, patience: Duration) -> Result<Killed, Error> {
         let start = Instant::now();

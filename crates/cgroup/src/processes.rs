@@ -175,6 +175,30 @@ pub(crate) fn kill_until_empty(
     }
 }
 
+/// Stops all that `list` lists until nothing of it runs. Returns what does when the patience ran out: a process in the kernel stops when it comes
+/// back from there.
+pub(crate) fn stop_all(
+    list: impl Fn() -> Result<Vec<i32>, Error>,
+    patience: Duration,
+) -> Result<Vec<i32>, Error> {
+    let start = Instant::now();
+    let running = || -> Result<Vec<i32>, Error> {
+        let mut all = list()?;
+        all.retain(|&pid| stat(pid).is_some_and(|stat| !stat.dead && !stat.stopped));
+        Ok(all)
+    };
+    let mut pause = Duration::from_micros(100);
+    loop {
+        let left = running()?;
+        if left.is_empty() || start.elapsed() >= patience {
+            return Ok(left);
+        }
+        send(running, Signal::SIGSTOP)?;
+        std::thread::sleep(pause.min(patience.saturating_sub(start.elapsed())));
+        pause = (pause * 2).min(Duration::from_millis(20));
+    }
+}
+
 /// What /proc/PID/stat says, as far as needed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Stat {
@@ -184,6 +208,8 @@ struct Stat {
     ticks: u64,
     /// Ended, not waited for yet.
     dead: bool,
+    /// By a signal, or by a debugger.
+    stopped: bool,
 }
 
 fn stat(pid: i32) -> Option<Stat> {
@@ -196,7 +222,9 @@ fn parse_stat(text: &str) -> Option<Stat> {
     let number = |i: usize| fields.get(i)?.parse::<i64>().ok();
     let ticks = (11..15).map(|i| number(i).unwrap_or(0).max(0) as u64).sum();
     let dead = matches!(fields.first(), Some(&("Z" | "X")));
+    let stopped = matches!(fields.first(), Some(&("T" | "t")));
     Some(Stat {
+        stopped,
         parent: number(1)? as i32,
         session: number(3)? as i32,
         ticks,
@@ -442,10 +470,42 @@ mod tests {
                 parent: 7,
                 session: 9,
                 ticks: 37,
-                dead: false
+                dead: false,
+                stopped: false,
             })
         );
+        let stopped = parse_stat(&text.replace(" S ", " T ")).expect("a process");
+        assert!(stopped.stopped && !stopped.dead);
         assert_eq!(parse_stat("42 (a"), None);
+    }
+
+    #[test]
+    fn what_begins_others_is_stopped_with_all_of_them() {
+        let mut shell = std::process::Command::new("sh")
+            .args(["-c", "while :; do setsid sh -c 'sleep 0.01' & wait; done"])
+            .spawn()
+            .unwrap();
+        let pid = shell.id() as i32;
+        let all = || Ok(tree(pid).into_iter().collect());
+        let patience = Duration::from_secs(60);
+        for _ in 0..5 {
+            assert!(stop_all(all, patience).unwrap().is_empty());
+            let states = || tree(pid).into_iter().map(|pid| (pid, stat(pid)));
+            let before: Vec<_> = states().collect();
+            assert!((before.iter()).all(|(_, stat)| stat.is_some_and(|s| s.stopped || s.dead)));
+            assert_eq!(before, states().collect::<Vec<_>>());
+            send(all, Signal::SIGCONT).unwrap();
+            let start = Instant::now();
+            while tree(pid).into_iter().collect::<Vec<_>>()
+                == before.iter().map(|(pid, _)| *pid).collect::<Vec<_>>()
+            {
+                assert!(start.elapsed() < patience, "it goes on");
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+        stop_all(all, patience).unwrap();
+        send(all, Signal::SIGKILL).unwrap();
+        shell.wait().unwrap();
     }
 
     #[test]
@@ -455,6 +515,7 @@ mod tests {
             session,
             ticks: 0,
             dead: false,
+            stopped: false,
         };
         let all = BTreeMap::from([
             (1, s(0, 1)),

@@ -28,6 +28,7 @@ pub mod session;
 mod sole_admission;
 pub mod submit;
 pub mod supervise;
+mod suspended;
 #[cfg(test)]
 mod tests;
 mod without_terms;

@@ -49,6 +49,8 @@ pub fn answer(host: &Host, event: &Value) -> Result<Value, BadEvent> {
         "execjob_epilogue" | "execjob_end" | "execjob_abort" => {
             end(host, id, job, text(event, "host").unwrap_or_default(), now)
         }
+        "execjob_postsuspend" => suspend(host, id),
+        "execjob_preresume" => host.resume_all(id).map(|()| accept()),
         other => return Err(BadEvent(format!("there is no event '{other}'"))),
     };
     Ok(done.unwrap_or_else(|error| fault(id, &error)))
@@ -156,6 +158,17 @@ fn attach(host: &Host, id: &str, job: &Value, tree: bool) -> Result<Value, HostE
         other => drop(other?),
     }
     Ok(accept())
+}
+
+/// PBS has stopped the sessions of the job's tasks here. What has a session of its own, as the processes of an MPI job have, would run on.
+fn suspend(host: &Host, id: &str) -> Result<Value, HostError> {
+    Ok(match host.suspend_all(id)? {
+        Some(left) if !left.is_empty() => accept_and_log(format!(
+            "job {id} is suspended, and {} of its processes run until they come back from the kernel",
+            left.len()
+        )),
+        _ => accept(),
+    })
 }
 
 /// PBS's exit status: that of the job's script (128 and the signal that ended its shell), 256 and the signal by which PBS ended it, or less

@@ -93,13 +93,15 @@ macro_rules! hook {
 
 /// In the order in which they are made and enabled: hosts first, and last of all the one that
 /// admits, so that no job is admitted that the others do not look after.
-pub const HOOKS: [Hook; 16] = [
+pub const HOOKS: [Hook; 18] = [
     hook!("execjob_begin", LAST_ON_HOST, None),
     hook!("execjob_launch", LAST_ON_HOST, None),
     hook!("execjob_attach", LAST_ON_HOST, None),
     hook!("execjob_epilogue", LAST_ON_HOST, None),
     hook!("execjob_end", LAST_ON_HOST, None),
     hook!("execjob_abort", LAST_ON_HOST, None),
+    hook!("execjob_postsuspend", LAST_ON_HOST, None),
+    hook!("execjob_preresume", LAST_ON_HOST, None),
     hook!("exechost_periodic", LAST_ON_HOST, Some(10)),
     hook!("postqueuejob", LAST_ON_SERVER, None),
     hook!("modifyjob", LAST_ON_SERVER, None),

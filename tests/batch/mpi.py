@@ -1,0 +1,53 @@
+"""A real MPI job for the tests on batch systems: exchange.c, built with MPICH's compiler, and how far it is."""
+
+import contextlib
+import pathlib
+import subprocess
+
+SOURCE = pathlib.Path(__file__).resolve().parent / "exchange.c"
+
+
+def build(directory):
+    """The program, in a directory that all users can read."""
+    program = directory / "exchange"
+    subprocess.run(["mpicc.mpich", "-O1", "-Wall", "-Werror", "-o", program, SOURCE], check=True)
+    return program
+
+
+class Exchange:
+    """One run of it: `progress`, `enough`, and `printed` are its files, which its user may write."""
+
+    def __init__(self, directory, name):
+        self.progress, self.enough, self.printed = (directory / f"{name}.{what}" for what in ("progress", "enough", "printed"))
+        for file in (self.progress, self.printed):
+            file.touch()
+            file.chmod(0o666)
+
+    def command(self, program, *launcher):
+        """The line of a script that runs it by MPICH's launcher with these words."""
+        return f"exec mpiexec.hydra {' '.join(map(str, launcher))} {program} {self.progress} {self.enough} >{self.printed}\n"
+
+    def rounds(self):
+        """Rounds that it has done."""
+        with contextlib.suppress(ValueError):
+            return int(self.progress.read_text())
+        return 0
+
+
+def states(processes):
+    """The states of processes that are still there, as /proc has them: T for one that was stopped."""
+    found = set()
+    for pid in processes:
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            found.add(pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0])
+    return found
+
+
+def ranks(program, processes):
+    """Those of these processes that run it."""
+    found = []
+    for pid in processes:
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            if pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0].decode() == str(program):
+                found.append(pid)
+    return found
