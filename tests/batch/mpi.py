@@ -35,12 +35,12 @@ class Exchange:
 
 
 def states(processes):
-    """The states of processes that are still there, as /proc has them: T for one that was stopped."""
+    """The states of processes that are still there, as /proc has them: T for one that was stopped. One that has ended is not there."""
     found = set()
     for pid in processes:
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
             found.add(pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0])
-    return found
+    return found - {"Z"}
 
 
 def ranks(program, processes):

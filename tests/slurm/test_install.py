@@ -81,7 +81,7 @@ class Bare(Cluster):
 
     def libra(self, *words, plugins="libra-plugins", json_too=False):
         """`libra slurm …` as root, with the plugins of a directory of the cluster."""
-        where = [] if words[0] == "status" else ["--plugins", self.directory / plugins, "--state", self.directory / "libra-state"]
+        where = [] if words[0] == "status" or "--nodes" in words else ["--plugins", self.directory / plugins, "--state", self.directory / "libra-state"]
         return self.run(program(), *(["--json"] if json_too else []), "--config", self.rules, "slurm", *words, *where)
 
     def restart(self):
@@ -326,13 +326,13 @@ class Installation(unittest.TestCase):
         found = [json.loads(line) for line in slurm.libra("check", *asked, json_too=True).out.splitlines()]
         self.assertEqual({key for line in found for key in line}, {"level", "text"})
         slurm.end(second, signal.SIGTERM)
-        self.said(slurm.libra("check", *asked), 1, f"ok       {first}: {running}", f"warning  {second}: slurmd: of NODE is not seen", f"problem  1 of 2 nodes are known to hold jobs to their shares; of {second} it is not known")
+        self.said(slurm.libra("check", *asked), 1, f"ok       {first}: {running}", f"warning  {second}: slurmd: of NODE is not seen", f"problem  1 of 2 nodes are known to hold jobs to their shares; {second} have a problem, or it is not known of them")
         slurm.start_slurmd(second)
         slurm.wait_idle()
         way.write_text("#!/bin/sh\necho >&2 connect to host $1 port 22: No route to host\nexit 255\n")
         self.said(slurm.libra("check", *asked), 1, f"problem  {both}: does not answer: connect to host NODE port 22: No route to host", "problem  0 of 2 nodes")
-        self.said(slurm.libra("check", f"--nodes=n{slurm.plan['number']}-[2-4]"), 2, f"Slurm has no node n{slurm.plan['number']}-[3-4]")
-        self.said(slurm.libra("check", f"--nodes={first}", "--by", "ssh"), 2, "{} stands for the host")
+        self.said(slurm.run(program(), "--config", slurm.rules, "slurm", "check", f"--nodes=n{slurm.plan['number']}-[2-4]"), 2, f"Slurm has no node n{slurm.plan['number']}-[3-4]")
+        self.said(slurm.libra("check", "--nodes", "--by", "ssh"), 2, "{} stands for the host")
         self.take_out(before)
         slurm.restart_nodes()
 

@@ -2,14 +2,14 @@
 
 use std::io::{Read, Write};
 use std::process::{Command, ExitStatus, Stdio};
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The time between two polls of a command: has it ended?
 const POLL: Duration = Duration::from_millis(2);
 
-/// After its end the rest of what it printed is waited for so long.
+/// After its end the rest of what it printed is waited for, until nothing comes for so long.
 const AFTER: Duration = Duration::from_secs(2);
 
 /// How a command ended, and what it printed.
@@ -68,7 +68,8 @@ pub fn run_at_most(
             Ok(None) => std::thread::sleep(POLL),
         }
     };
-    let text = |printed: Option<Printed>| printed.map_or_else(String::new, Printed::text);
+    let text =
+        |printed: Option<Printed>| printed.map_or_else(String::new, |printed| printed.text(end));
     Ok(Output {
         status,
         out: text(out),
@@ -101,9 +102,22 @@ impl Printed {
         Printed { bytes, ended }
     }
 
-    /// What it has printed until its end.
-    fn text(self) -> String {
-        let _ = self.ended.recv_timeout(AFTER);
+    /// What it has printed until its end. As long as more comes it is waited for, at most until `end` and a moment.
+    fn text(self, end: Instant) -> String {
+        let length = || {
+            self.bytes
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .len()
+        };
+        let mut before = length();
+        while let Err(RecvTimeoutError::Timeout) = self.ended.recv_timeout(AFTER) {
+            let now = length();
+            if now == before || Instant::now() > end {
+                break;
+            }
+            before = now;
+        }
         let bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
         String::from_utf8_lossy(&bytes).into_owned()
     }

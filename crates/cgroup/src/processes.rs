@@ -188,12 +188,16 @@ pub(crate) fn stop_all(
         Ok(all)
     };
     let mut pause = Duration::from_micros(100);
+    let mut all_stood = false;
     loop {
         let left = running()?;
-        if left.is_empty() || start.elapsed() >= patience {
+        // One that stopped on its way out of a fork may have a child that was not listed before: the next list has it.
+        if left.is_empty() && all_stood || start.elapsed() >= patience {
             return Ok(left);
         }
-        send(running, Signal::SIGSTOP)?;
+        all_stood = left.is_empty();
+        // To all of them: of one whose first thread has ended it is not seen here whether others run.
+        send(&list, Signal::SIGSTOP)?;
         std::thread::sleep(pause.min(patience.saturating_sub(start.elapsed())));
         pause = (pause * 2).min(Duration::from_millis(20));
     }

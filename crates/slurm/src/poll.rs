@@ -11,6 +11,7 @@ use super::records::{
     returned, snapshot,
 };
 use super::waiting::{Waits, unopened};
+use libra_accounts::settlement::HowEnded;
 use libra_batch::words;
 use libra_core::book::{BookError, Phase, Snapshot, Untaken};
 use libra_core::commitment::Commitment;
@@ -349,7 +350,10 @@ impl Controller {
         for ended in all.iter().filter(is_new) {
             let never_began = self.name_ended(ended, records, now);
             let Ended { job, name, .. } = ended;
-            if ended.commitment.commitment.deferred {
+            // One that began all the same, and was confirmed since, is judged like any other.
+            let ran = job.how != HowEnded::NeverBegan && !job.cut_short;
+            let is_confirmed = ran && self.admission.book.contains(name);
+            if ended.commitment.commitment.deferred && !is_confirmed {
                 self.end_deferred(job, &ended.commitment, now, poll);
                 continue;
             }

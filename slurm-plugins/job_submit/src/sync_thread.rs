@@ -377,7 +377,7 @@ impl Rounds {
         let mut reader = std::mem::take(&mut self.reader);
         let polled = match reader.read(now()) {
             // They are of the one that is in control since.
-            Ok(_) if !self.control.is_ours() => Ok(Default::default()),
+            Ok(_) if !self.control.is_ours() => return Ok(Default::default()),
             Ok(records) => self.take(records),
             Err(error) => Err(error.to_string()),
         };

@@ -60,7 +60,7 @@ fn changed<M>(code: c_int, message: *mut M, what: &str) -> Result<Option<*mut M>
         return Ok(Some(message));
     }
     let error = std::io::Error::last_os_error().raw_os_error();
-    match error == Some(slurm::SLURM_NO_CHANGE_IN_DATA as i32) {
+    match code != 0 && error == Some(slurm::SLURM_NO_CHANGE_IN_DATA as i32) {
         true => Ok(None),
         false => Err(failed(what)),
     }

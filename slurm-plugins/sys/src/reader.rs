@@ -1,8 +1,11 @@
 //! Slurm's own records of jobs, nodes and partitions, read by the same remote calls as squeue and sinfo use.
 //!
 //! Each call says when it was answered last, and slurmctld answers that nothing has changed since, which costs it next to nothing. It knows of
-//! all jobs at once, of all nodes and of all partitions, and of whole seconds: what changed in the second of the last answer or the one before is
-//! told again.
+//! all jobs at once, of all nodes and of all partitions, and of whole seconds: what changed in the second of the last answer is told again.
+//!
+//! Not all that changes counts as a change to it: a dependency that is met (jobs that wait for that are asked for each time), the nodes of a partition
+//! when nodes come and go (asked for again then), and whatever happens while its clock is behind. So all is read anew every now and then, and where
+//! the clock has gone back.
 
 use crate::job_info::{self, Times, free_jobs};
 use crate::others::default_memory;
@@ -13,6 +16,7 @@ use crate::{CallFailed, changed};
 use libra_slurm::gres::Gres;
 use libra_slurm::records::{Node, Partition, Records};
 use std::ptr::null_mut;
+use std::time::{Duration, Instant};
 
 /// Nodes in these states take no jobs.
 const CLOSED: u32 = c::NODE_STATE_DRAIN
@@ -39,7 +43,12 @@ pub struct Reader {
     jobs_read: c::time_t,
     nodes_read: c::time_t,
     partitions_read: c::time_t,
+    /// When all was read.
+    whole: Option<Instant>,
 }
+
+/// All is read anew so often, changed or not.
+const WHOLE: Duration = Duration::from_secs(30);
 
 impl Reader {
     /// Everything, as it is now. `taken`: Unix time, of just before the call.
@@ -47,6 +56,14 @@ impl Reader {
     /// # Errors
     /// When slurmctld does not answer. All is read anew the next time.
     pub fn read(&mut self, taken: f64) -> Result<&Records, CallFailed> {
+        let is_old = self.whole.is_none_or(|whole| whole.elapsed() >= WHOLE);
+        if is_old || taken < self.records.taken {
+            *self = Reader {
+                in_detail: self.in_detail,
+                whole: Some(Instant::now()),
+                ..Reader::default()
+            };
+        }
         if let Err(error) = self.follow() {
             *self = Reader::default();
             return Err(error);
@@ -81,6 +98,9 @@ impl Reader {
             true => c::SHOW_ALL | c::SHOW_DETAIL,
             false => c::SHOW_ALL,
         };
+        if self.records.jobs.iter().any(|job| job.deferred.is_some()) {
+            self.jobs_read = 0;
+        }
         // SAFETY: on success Slurm hands over a message that is ours to free.
         unsafe {
             let code = c::slurm_load_jobs(self.jobs_read, &mut message, flags as u16);
@@ -107,9 +127,16 @@ impl Reader {
                 return Ok(());
             };
             let count = (*message).record_count as usize;
-            self.records.nodes = (0..count)
+            let nodes: Vec<Node> = (0..count)
                 .filter_map(|place| node(&*(*message).node_array.add(place)))
                 .collect();
+            let names = |nodes: &[Node]| -> Vec<String> {
+                nodes.iter().map(|node| node.name.clone()).collect()
+            };
+            if names(&nodes) != names(&self.records.nodes) {
+                self.partitions_read = 0;
+            }
+            self.records.nodes = nodes;
             self.nodes_read = (*message).last_update;
             c::slurm_free_node_info_msg(message);
         }

@@ -131,7 +131,8 @@ pub struct SlurmSettings {
 #[command(after_long_help = AFTER_CHECK)]
 pub struct SlurmCheckArgs {
     /// Ask nodes: those of Slurm's list NODES, or all of the partitions whose processors jobs with deadlines share
-    #[arg(long, value_name = "NODES", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    #[arg(long, value_name = "NODES", num_args = 0..=1, require_equals = true, default_missing_value = "",
+        conflicts_with_all = ["role", "plugins", "plugin_dir", "state"])]
     pub nodes: Option<String>,
 
     /// How a command is run on a node's host: words, in which {} stands for the host; the command is put behind them

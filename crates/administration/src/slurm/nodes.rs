@@ -175,6 +175,9 @@ fn one(mut command: Command) -> Said {
         }
         Err(NoOutput::Late) => return Err(format!("no answer within {} s", HOST.as_secs())),
     };
+    if said.out.len() >= MOST {
+        return Err(format!("more than {MOST} bytes, which no check says"));
+    }
     let lines = said.out.lines().filter(|line| !line.trim().is_empty());
     let findings: Result<Vec<Finding>, _> = lines.map(serde_json::from_str).collect();
     match findings {
@@ -196,7 +199,21 @@ fn one(mut command: Command) -> Said {
 struct Gathered {
     said: BTreeMap<(std::cmp::Reverse<Level>, String), BTreeSet<String>>,
     running: Vec<Running>,
+    /// Nodes with a problem.
+    wrong: BTreeSet<String>,
     nodes: BTreeSet<String>,
+}
+
+impl Running {
+    /// For one line each, whatever a node's host says.
+    fn in_one_line(self) -> Running {
+        Running {
+            version: in_one_line(&self.version),
+            configuration: in_one_line(&self.configuration.to_string_lossy()).into(),
+            hash: self.hash.as_deref().map(in_one_line),
+            ..self
+        }
+    }
 }
 
 impl Gathered {
@@ -218,10 +235,13 @@ impl Gathered {
                 [node] => (BTreeSet::from([node.clone()]), renamed(&finding.text, node)),
                 _ => (nodes.clone(), renamed(&finding.text, host)),
             };
+            if finding.level == Level::Problem {
+                self.wrong.extend(of.iter().cloned());
+            }
             let known = self.said.entry((std::cmp::Reverse(finding.level), text));
             known.or_default().extend(of);
-            self.running
-                .extend(finding.node.filter(|running| nodes.contains(&running.name)));
+            let running = finding.node.filter(|running| nodes.contains(&running.name));
+            self.running.extend(running.map(Running::in_one_line));
         }
     }
 
@@ -232,9 +252,10 @@ impl Gathered {
         for ((level, text), nodes) in &self.said {
             findings.add(level.0, format!("{}: {text}", list(nodes)));
         }
-        let running: BTreeSet<String> = (self.running.iter())
+        let mut running: BTreeSet<String> = (self.running.iter())
             .map(|running| running.name.clone())
             .collect();
+        running.retain(|node| !self.wrong.contains(node));
         let versions = alike(self.running.iter(), |running| Some(running.version.clone()));
         if versions.len() > 1 {
             findings.warning(format!(
@@ -264,7 +285,7 @@ impl Gathered {
                 "all {all} nodes hold jobs to their shares: each slurmd has Libra's plugin, which wrote limits and read them back"
             )),
             false => findings.problem(format!(
-                "{held} of {all} nodes are known to hold jobs to their shares; of {} it is not known",
+                "{held} of {all} nodes are known to hold jobs to their shares; {} have a problem, or it is not known of them",
                 list(&rest)
             )),
         }
@@ -313,6 +334,15 @@ fn has_word(text: &str, name: &str) -> bool {
     words(text, name).next().is_some()
 }
 
+/// Without what would begin another line, or tell a terminal something.
+fn in_one_line(text: &str) -> String {
+    let is_sign = |c: char| {
+        c.is_control()
+            || matches!(c, '\u{2028}' | '\u{2029}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    text.replace(is_sign, " ")
+}
+
 /// A text with [`NODE`] in the place of a name, for one line, whatever a node's host says.
 fn renamed(text: &str, name: &str) -> String {
     let mut made = String::new();
@@ -323,7 +353,7 @@ fn renamed(text: &str, name: &str) -> String {
         last = at + name.len();
     }
     made.push_str(&text[last..]);
-    made.replace(char::is_control, " ")
+    in_one_line(&made)
 }
 
 #[cfg(test)]

@@ -71,7 +71,7 @@ fn what_is_wrong_comes_first_and_who_is_silent_is_named() {
             "n2: shares: job 7 RUNS WITHOUT ITS SHARE on NODE [31m",
             "n[1-2]: slurmd: that of NODE holds",
             "/c is not the same everywhere: a on n1,this host; b on n2",
-            "2 of 4 nodes are known to hold jobs to their shares; of n[3-4] it is not known",
+            "1 of 4 nodes are known to hold jobs to their shares; n[2-4] have a problem, or it is not known of them",
         ]
     );
     assert_eq!(lines[4].0, Level::Problem);
@@ -95,8 +95,28 @@ fn several_nodes_of_one_host_are_told_apart() {
             "n[1,12]: agent: runs",
             "n1: slurmd: that of NODE holds",
             "n[1,12]: slurmd: that of n99 holds",
-            "1 of 2 nodes are known to hold jobs to their shares; of n12 it is not known",
+            "1 of 2 nodes are known to hold jobs to their shares; n12 have a problem, or it is not known of them",
         ]
+    );
+}
+
+#[test]
+fn no_host_begins_a_line_or_tells_the_terminal_something() {
+    let said = |version: &str| held("n1", version, "a\u{1b}[2J");
+    let lines = gathered(
+        &[
+            ("n1", "n1", Ok(vec![said("1\nok all\u{2028}")])),
+            ("n2", "n2", Ok(vec![held("n2", "2", "b\u{202e}")])),
+        ],
+        None,
+    );
+    let is_plain = |text: &str| text.chars().all(|c| c.is_ascii() && !c.is_control());
+    assert!(lines.iter().all(|(_, text)| is_plain(text)), "{lines:?}");
+    assert!(
+        lines
+            .iter()
+            .any(|(_, text)| text.contains("1 ok all  on n1; 2 on n2")),
+        "{lines:?}"
     );
 }
 

@@ -4,6 +4,7 @@ use super::super::poll::Poll;
 use super::super::records::WaitingFor;
 use super::super::waiting::{KEPT, asked_begin, groups};
 use super::*;
+use libra_accounts::settlement::HowEnded;
 
 /// slurmctld has on record what it was told: the tasks of an array each by itself, from then on.
 pub(super) fn written(queue: &mut Queue, poll: &Poll) {
@@ -338,6 +339,7 @@ fn what_is_over_when_it_is_confirmed_is_told_and_holds_nothing() {
         assert_eq!(queue.controller.book().job_count(), jobs);
         let job = queue.job(id);
         (job.state, job.ended, job.deferred) = (State::Ended, START + 2.0, None);
+        job.how = HowEnded::NeverBegan;
         let told = poll(&mut queue, START + 3.0);
         assert_eq!(told.counts.ended(Outcome::Cancelled), jobs as u64);
         let line = format!("job {id} was ended before it was done: it was over when");
@@ -348,6 +350,26 @@ fn what_is_over_when_it_is_confirmed_is_told_and_holds_nothing() {
         assert_eq!(queue.controller.book().job_count(), 0);
         assert!(poll(&mut queue, START + 4.0).log.is_empty());
     }
+}
+
+#[test]
+fn one_that_ran_before_its_record_was_written_is_judged() {
+    let mut queue = Queue::new(EXACT);
+    let id = enqueue(&mut queue, &held("30", "100"), START);
+    poll(&mut queue, START + 1.0);
+    queue.run(id, &["n1"], START + 2.0);
+    queue.job(id).deferred = None;
+    assert!(!queue.poll(START + 3.0).rewrites.is_empty());
+    let job = queue.job(id);
+    (job.state, job.ended, job.how) = (State::Ended, START + 4.0, HowEnded::Itself);
+    let told = poll(&mut queue, START + 5.0);
+    assert_eq!(told.counts.ended(Outcome::Met), 1, "{told:?}");
+    assert!(
+        told.log
+            .iter()
+            .any(|said| said.starts_with(&format!("job {id} met its deadline")))
+    );
+    assert_eq!(queue.controller.book().job_count(), 0);
 }
 
 #[test]
