@@ -14,7 +14,7 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(2);
 
 impl Host {
-    /// Stops all processes of a job. Returns those that run all the same, which stop when they come back from the kernel; None where it has no group here.
+    /// Stops all processes of a job. Returns those that run all the same, which stop when they come back from the kernel; None if it has no group here.
     ///
     /// # Errors
     /// When its processes cannot be listed.
