@@ -77,6 +77,8 @@ impl Host {
     /// When a value is out of range, more is claimed than the host has ([`HostError::NoRoom`], counted; nothing is written), the id
     /// is that of a job that is here, or the registry fails.
     pub fn begin(&self, job: &BatchJob) -> Result<Option<String>, HostError> {
+        // Who waits for the registry is due no later for it.
+        let came = clock::since_boot();
         check_id(&job.id)?;
         job.request.check()?;
         for (field, value, expected) in [
@@ -139,8 +141,8 @@ impl Host {
             payer: None,
             price: job.price,
             share,
-            submitted: now - job.elapsed,
-            submitted_unix: clock::unix_time() - job.elapsed,
+            submitted: came - job.elapsed,
+            submitted_unix: clock::unix_time() - (clock::since_boot() - came) - job.elapsed,
             phase: Phase::Reserved,
             begun: Some(now),
             started: None,

@@ -18,7 +18,7 @@ use libra_host::entry::{Entry, Exit};
 use libra_host::session::{self, Begun};
 use libra_host::{Host, HostError};
 use libra_metrics::Rejection;
-use libra_system::clock;
+use libra_system::clock::{self, Moment};
 use libra_wording::errors;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -100,6 +100,8 @@ pub enum Joined {
 /// Why it is not held to what is committed to it, in words for slurmd's log. Whether its tasks run all the same says `[slurm]
 /// on-fault`, to [`join`].
 pub fn prolog(host: &Host, job: &Starting<'_>, ask: Ask<'_>, now: f64) -> Result<(), String> {
+    // slurmctld may take its time to answer, and the deadline is no later for it.
+    let now = Moment::of(now);
     end_leftovers(host);
     forgive(host, job.name);
     let begun = match job.claimed {
@@ -142,7 +144,7 @@ fn begin_claimed(
     job: &Starting<'_>,
     claimed: &str,
     ask: Ask<'_>,
-    now: f64,
+    now: Moment,
 ) -> Result<bool, String> {
     let (line, nodes, before) = match look_up(job.name, job.user, Some(claimed), ask) {
         Claim::Commitment {
@@ -193,7 +195,7 @@ fn reject(host: &Host, name: &str, reason: &str) {
     }
 }
 
-fn begin(host: &Host, job: &Recorded<'_>, now: f64) -> Result<bool, String> {
+fn begin(host: &Host, job: &Recorded<'_>, now: Moment) -> Result<bool, String> {
     let commitment = Commitment::parse(job.line).map_err(|error| errors::not_committed(&error))?;
     if chunks_here(&commitment, job) == 0 {
         let reason = format!(
@@ -203,7 +205,7 @@ fn begin(host: &Host, job: &Recorded<'_>, now: f64) -> Result<bool, String> {
         reject(host, job.name, &reason);
         return Ok(false);
     }
-    match host.begin_committed(&starting(&commitment, job), now) {
+    match host.begin_committed(&starting(&commitment, job), now.unix_time()) {
         Ok(Begun::Held | Begun::Uncapped(_)) => Ok(true),
         Ok(Begun::NoRoom(reason)) => {
             log::warn!("{reason}");
@@ -243,6 +245,7 @@ fn chunks_here(commitment: &Commitment, job: &Recorded<'_>) -> u32 {
 /// cannot be adopted stays there and runs, whatever `on-fault` says: its job was accepted, and Slurm could not end a task that was taken away.
 /// `now`: Unix time.
 pub fn join(host: &Host, task: &Task<'_>, ask: Ask<'_>, now: f64) -> Joined {
+    let now = Moment::of(now);
     let name = task.name;
     let refuse = host.config().slurm.on_fault == OnFault::Refuse;
     if let (true, Some(problem)) = (refuse, noted(host, REFUSED, name)) {
@@ -288,7 +291,7 @@ fn begin_without_prolog(
     host: &Host,
     task: &Task<'_>,
     ask: Ask<'_>,
-    now: f64,
+    now: Moment,
 ) -> Result<bool, HostError> {
     let ended =
         |known: &Entry| !known.is_live() && known.begun.is_some() && known.boot == clock::boot_id();
@@ -336,7 +339,7 @@ fn begin_without_prolog(
     // As its prolog would have done.
     end_leftovers(host);
     end_given_up(host, &|job| ask(job).map(|record| !record.is_here()));
-    let begun = match host.begin_committed_once(&starting(&commitment, &job), now)? {
+    let begun = match host.begin_committed_once(&starting(&commitment, &job), now.unix_time())? {
         Some(Begun::NoRoom(reason)) => {
             log::warn!("{reason}");
             false

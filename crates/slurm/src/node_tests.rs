@@ -146,6 +146,31 @@ pub(super) fn groups(more: &str) -> Option<(String, String)> {
 }
 
 #[test]
+fn no_deadline_is_later_for_a_slurmctld_that_takes_its_time() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let host = open(directory.path(), OFF);
+    let spent = std::cell::Cell::new(0.0);
+    let answer = recorded(LINE, 1);
+    let ask = |job: u32| {
+        let began = clock::since_boot();
+        std::thread::sleep(Duration::from_millis(300));
+        spent.set(spent.get() + clock::since_boot() - began);
+        answer(job)
+    };
+    let before = clock::since_boot();
+    // It was submitted at 1000.
+    super::prolog(&host, &job(Some("x")), &ask, 1500.0).expect("it begins");
+    let took = clock::since_boot() - before;
+    let entry = host.registry().read("12").expect("a registry");
+    let later = entry.expect("it is here").submitted - (before - 500.0);
+    let asked = spent.get();
+    assert!(
+        asked >= 0.3 && (-0.001..=took - asked + 0.001).contains(&later),
+        "{later} of {took}, {asked} asked"
+    );
+}
+
+#[test]
 fn a_job_from_prolog_to_epilog() {
     let directory = tempfile::tempdir().expect("a directory");
     let host = open(directory.path(), OFF);

@@ -13,6 +13,28 @@ pub fn unix_time() -> f64 {
     read(ClockId::CLOCK_REALTIME)
 }
 
+/// A Unix time that somebody was told, and when that was. What was waited for since is added, and a clock that is stepped meanwhile changes nothing.
+#[derive(Debug, Clone, Copy)]
+pub struct Moment {
+    unix: f64,
+    told: f64,
+}
+
+impl Moment {
+    /// It is this Unix time now.
+    pub fn of(unix: f64) -> Moment {
+        Moment {
+            unix,
+            told: since_boot(),
+        }
+    }
+
+    /// The Unix time that it is by now.
+    pub fn unix_time(self) -> f64 {
+        self.unix + since_boot() - self.told
+    }
+}
+
 /// In whole microseconds: a time is written into the registry and must read back as the same
 /// number, which JSON readers grant to numbers of up to 15 or 16 digits only.
 fn read(clock: ClockId) -> f64 {
@@ -42,5 +64,19 @@ mod tests {
             assert_eq!(read, time, "{text}");
         }
         assert!(super::unix_time() > 1.7e9);
+    }
+
+    #[test]
+    fn what_was_waited_for_is_added_to_a_moment() {
+        let before = super::since_boot();
+        let moment = super::Moment::of(1000.0);
+        while super::since_boot() - before < 0.05 {
+            std::thread::yield_now();
+        }
+        let waited = moment.unix_time() - 1000.0;
+        assert!(
+            waited > 0.0 && waited <= super::since_boot() - before,
+            "{waited}"
+        );
     }
 }
