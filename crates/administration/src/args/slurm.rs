@@ -46,7 +46,7 @@ Examples:
   libra slurm check                       # this machine
   libra slurm check --nodes               # all nodes of Libra's partitions
   libra slurm check --nodes=n[1-99]       # these
-  libra slurm check --nodes --by 'srun -w {} --immediate=20 --overlap'
+  libra slurm check --nodes --by 'ssh -p 2222 admin@{} sudo'
 
 Lines begin with:
   ok       as it should be
