@@ -132,7 +132,7 @@ fn main() {
                 } else {
                     State::Pending
                 },
-                admin_comment: accepted.admin_comment,
+                admin_comment: accepted.admin_comment.into(),
                 nodes: if number % 2 == 0 {
                     accepted.nodes
                 } else {

@@ -39,7 +39,7 @@ impl Controller {
         }
         let seen: Vec<u64> = (records.jobs.iter())
             .filter(|job| is_deferred(&job.admin_comment))
-            .filter_map(|job| JobCommitment::parse(&job.admin_comment)?.ok())
+            .filter_map(|job| job.admin_comment.commitment()?.ok())
             .map(|known| known.commitment.token)
             .collect();
         self.unseen.retain(|commitment| {

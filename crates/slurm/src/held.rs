@@ -25,7 +25,7 @@ impl Controller {
     /// Takes back what waiting jobs do not hold any more, by records of `taken`.
     pub(super) fn let_rest(
         &mut self,
-        resting: &[(&SlurmJob, JobCommitment, Rest)],
+        resting: &[(&SlurmJob, &JobCommitment, Rest)],
         taken: f64,
         now: f64,
         poll: &mut Poll,
@@ -48,7 +48,7 @@ impl Controller {
                         poll.log.push(format!("job {name} is {text}"));
                         poll.rewrites.push(Rewrite {
                             job: job.id,
-                            admin_comment: job.admin_comment.clone(),
+                            admin_comment: job.admin_comment.to_string(),
                             comment,
                             stays_held: true,
                             ..Rewrite::default()
@@ -154,10 +154,10 @@ impl Controller {
             let (State::Pending | State::Running) = job.state else {
                 continue;
             };
-            let Some(Ok(known)) = JobCommitment::parse(&job.admin_comment) else {
+            let Some(Ok(known)) = job.admin_comment.commitment() else {
                 continue;
             };
-            for (part, _) in job.parts(&known) {
+            for (part, _) in job.parts(known) {
                 let _ = self.admission.book.cancel(&part, now);
                 let _ = self.admission.book.ended(&part, now);
             }

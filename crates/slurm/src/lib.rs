@@ -9,6 +9,7 @@
 //! ([`array`]), which users cannot change. The book is built from the records after a restart of slurmctld, and
 //! compared with them every second or so ([`records`], [`poll`]): Slurm tells a plugin neither a job's number nor its end.
 
+pub mod admin_comment;
 pub mod array;
 pub mod claim;
 pub mod controller;

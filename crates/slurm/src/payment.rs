@@ -104,7 +104,7 @@ impl Settler {
         self.named.retain(|key| round.open.contains(key));
         self.runs.forget_others(records);
         for job in &records.jobs {
-            let Some(Ok(commitment)) = JobCommitment::parse(&job.admin_comment) else {
+            let Some(Ok(commitment)) = job.admin_comment.commitment() else {
                 continue;
             };
             self.runs.saw(job);
@@ -136,17 +136,17 @@ impl Settler {
     fn job(
         &mut self,
         job: &SlurmJob,
-        known: JobCommitment,
+        known: &JobCommitment,
         round: &mut Round,
     ) -> Result<(), AccountsError> {
-        let parts = job.parts(&known);
-        let JobCommitment { commitment, .. } = known;
+        let parts = job.parts(known);
+        let commitment = &known.commitment;
         let payments = &mut self.payments;
-        let key = payments.key(&commitment);
+        let key = payments.key(commitment);
         let is_open = round.open.contains(&key);
         if is_open && !self.named.contains(&key) {
             let id = job.array.as_ref().map_or(job.id, |array| array.array);
-            payments.named(&commitment, &id.to_string())?;
+            payments.named(commitment, &id.to_string())?;
             self.named.insert(key);
         }
         if job.state != State::Ended && is_open && round.compare {
@@ -154,13 +154,13 @@ impl Settler {
         }
         // It had ended and been paid for when somebody requeued it.
         if let (1.., [(name, number)]) = (job.restarts, &parts[..]) {
-            if !is_open || payments.is_settled(&commitment, *number)? {
-                return self.runs_again(job, name, &commitment, *number, round);
+            if !is_open || payments.is_settled(commitment, *number)? {
+                return self.runs_again(job, name, commitment, *number, round);
             }
         }
         if job.state != State::Ended {
             if !is_open && round.compare {
-                round.present.push(commitment);
+                round.present.push(commitment.clone());
             }
             return Ok(());
         }
@@ -169,12 +169,12 @@ impl Settler {
         }
         let end = end(
             job,
-            &commitment,
+            commitment,
             self.runs.ran(job, 0..=job.restarts),
             round.now,
         );
         for (name, number) in parts {
-            if let Some(settled) = payments.ended(&commitment, number, &end, round.now)? {
+            if let Some(settled) = payments.ended(commitment, number, &end, round.now)? {
                 round.log.push(format!("job {name}: {settled}"));
             }
         }

@@ -78,7 +78,7 @@ pub struct Prepared<'a> {
     pins: Vec<Pin>,
     ended: Vec<Ended<'a>>,
     /// Waiting jobs that hold nothing.
-    resting: Vec<(&'a SlurmJob, JobCommitment, Rest)>,
+    resting: Vec<(&'a SlurmJob, &'a JobCommitment, Rest)>,
     /// Jobs that wait with a deferred promise.
     waits: Vec<Waits>,
     /// Jobs that are confirmed, and that slurmctld was not told yet that they may begin.
@@ -95,21 +95,21 @@ fn told(records: &[Untaken]) -> Vec<String> {
 struct Ended<'a> {
     job: &'a SlurmJob,
     name: String,
-    commitment: JobCommitment,
+    commitment: &'a JobCommitment,
     /// The jobs of the book that it is, each with the number of its plan.
     parts: Vec<(String, u32)>,
 }
 
 impl Ended<'_> {
     fn new(job: &SlurmJob) -> Option<Ended<'_>> {
-        let commitment = match JobCommitment::parse(&job.admin_comment) {
-            Some(Ok(commitment)) if job.state == State::Ended => commitment,
-            _ => return None,
-        };
+        if job.state != State::Ended {
+            return None;
+        }
+        let commitment = job.admin_comment.commitment()?.ok()?;
         Some(Ended {
             job,
             name: job.name(),
-            parts: job.parts(&commitment),
+            parts: job.parts(commitment),
             commitment,
         })
     }
@@ -165,7 +165,7 @@ impl<'a> Prepared<'a> {
             ended: records.jobs.iter().filter_map(Ended::new).collect(),
             resting: (records.jobs.iter())
                 .filter_map(|job| {
-                    let commitment = JobCommitment::parse(&job.admin_comment)?.ok()?;
+                    let commitment = job.admin_comment.commitment()?.ok()?;
                     let rest = rest(job, &commitment.commitment, records.taken)?;
                     Some((job, commitment, rest))
                 })
@@ -354,7 +354,7 @@ impl Controller {
             let ran = job.how != HowEnded::NeverBegan && !job.cut_short;
             let is_confirmed = ran && self.admission.book.contains(name);
             if ended.commitment.commitment.deferred && !is_confirmed {
-                self.end_deferred(job, &ended.commitment, now, poll);
+                self.end_deferred(job, ended.commitment, now, poll);
                 continue;
             }
             poll.counts.end_many(Outcome::Cancelled, never_began as u64);
@@ -509,7 +509,7 @@ fn pins(records: &Records) -> Vec<Pin> {
         else {
             continue;
         };
-        let Some(Ok(commitment)) = JobCommitment::parse(&job.admin_comment) else {
+        let Some(Ok(commitment)) = job.admin_comment.commitment() else {
             continue;
         };
         // One whose promise is deferred is held by its user.

@@ -3,6 +3,7 @@
 //! Whoever reads Slurm fills these in: the plugin inside slurmctld through libslurm, the command line from what
 //! `squeue` and `sinfo` print.
 
+use super::admin_comment::AdminComment;
 use super::array::{ArrayTasks, HELD, JobCommitment, PREFIX, beside, is_deferred, split};
 use super::gres::{self, Gres};
 use libra_accounts::settlement::HowEnded;
@@ -54,7 +55,7 @@ pub struct SlurmJob {
     /// State.
     pub state: State,
     /// `libra:` and the commitment, for jobs that have one.
-    pub admin_comment: String,
+    pub admin_comment: AdminComment,
     /// Nodes that it has.
     pub nodes: Vec<String>,
     /// The user's comment, of jobs that have a commitment.
@@ -268,13 +269,13 @@ pub fn snapshot(records: &Records, is_libra: &dyn Fn(&str) -> bool) -> (Snapshot
         if job.state == State::Ended {
             continue;
         }
-        match JobCommitment::parse(&job.admin_comment) {
+        match job.admin_comment.commitment() {
             None => {}
             // It has no share before it is asked for anew, and a place where that is planned.
             Some(Ok(commitment)) if commitment.commitment.deferred => {
                 let planned = commitment.commitment.starts_by.is_some();
                 if planned && job.state == State::Pending {
-                    (snapshot.jobs).extend(job_records(job, &commitment, records.taken));
+                    (snapshot.jobs).extend(job_records(job, commitment, records.taken));
                 }
             }
             // It waits and holds nothing.
@@ -282,7 +283,7 @@ pub fn snapshot(records: &Records, is_libra: &dyn Fn(&str) -> bool) -> (Snapshot
             Some(Ok(commitment)) => {
                 snapshot
                     .jobs
-                    .extend(job_records(job, &commitment, records.taken))
+                    .extend(job_records(job, commitment, records.taken))
             }
             Some(Err(error)) => problems.push(format!("job {}: {error}", job.name())),
         }
@@ -391,8 +392,8 @@ pub fn rest(job: &SlurmJob, commitment: &Commitment, at: f64) -> Option<Rest> {
 /// A job that gave back what it had and waits no longer, or that runs although its promise is deferred; what was committed to it before.
 pub(super) fn returned(job: &SlurmJob) -> Option<Commitment> {
     if job.state == State::Running && is_deferred(&job.admin_comment) {
-        let committed = JobCommitment::parse(&job.admin_comment)?.ok()?;
-        return Some(committed.commitment);
+        let committed = job.admin_comment.commitment()?.ok()?;
+        return Some(committed.commitment.clone());
     }
     let line = job.admin_comment.strip_prefix(HELD)?;
     let waits = job.state == State::Ended || (job.state == State::Pending && job.waits);

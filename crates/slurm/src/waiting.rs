@@ -51,13 +51,13 @@ impl Waits {
             let (Some(waiting), State::Pending) = (&job.deferred, job.state) else {
                 continue;
             };
-            let Some(Ok(known)) = JobCommitment::parse(&job.admin_comment) else {
+            let Some(Ok(known)) = job.admin_comment.commitment() else {
                 continue;
             };
             let one = Waits {
                 id: job.array.as_ref().map_or(job.id, |array| array.array),
                 ids: vec![job.id],
-                known,
+                known: known.clone(),
                 tasks: (job.array.as_ref()).map_or_else(Vec::new, |array| array.tasks.clone()),
                 not_yet: job.waits || records.taken < waiting.begin,
                 not_kept: !job.kept,
@@ -143,13 +143,13 @@ pub(super) fn unopened(job: &SlurmJob, taken: f64) -> Option<Rewrite> {
     if job.state != State::Pending || !job.kept || is_deferred(&job.admin_comment) {
         return None;
     }
-    let known = JobCommitment::parse(&job.admin_comment)?.ok()?;
-    let (nodes, _) = groups(&known).into_iter().next()?;
+    let known = job.admin_comment.commitment()?.ok()?;
+    let (nodes, _) = groups(known).into_iter().next()?;
     let array = job.array.as_ref();
     Some(Rewrite {
         job: array.map_or(job.id, |array| array.array),
         tasks: array.map_or_else(Vec::new, |array| array.tasks.clone()),
-        admin_comment: job.admin_comment.clone(),
+        admin_comment: job.admin_comment.to_string(),
         comment: job.comment.clone(),
         nodes: match array {
             None => nodes,

@@ -98,7 +98,7 @@ pub(crate) unsafe fn job(job: &c::slurm_job_info_t) -> (SlurmJob, Times) {
             (true, Some(nodes)) => text::hosts(&nodes),
             _ => Vec::new(),
         },
-        admin_comment: comment,
+        admin_comment: comment.into(),
         comment: users.filter(|_| ours).unwrap_or_default(),
         held: job.priority == 0,
         waits: times.waits,

@@ -71,7 +71,7 @@ fn job_of_json(job: &Value) -> Result<Owned, String> {
             id,
             array: tasks_of(array, &tasks).map_err(|why| format!("job {id}: {why}"))?,
             state: state_of(state),
-            admin_comment: split(text("admin_comment")).1.to_string(),
+            admin_comment: split(text("admin_comment")).1.into(),
             nodes: hostlist::names(text("nodes")).map_err(|why| format!("job {id}: {why}"))?,
             comment: String::new(),
             held: number(&job["priority"]) == Some(0.0),
@@ -178,7 +178,7 @@ fn job_of_text(line: &str) -> Result<Owned, String> {
                 .map_err(|why| format!("job {id}: {why}"))?,
             state: state_of(state),
             admin_comment: comment
-                .map(|(_, value)| split(value).1.to_string())
+                .map(|(_, value)| split(value).1.into())
                 .unwrap_or_default(),
             nodes: hostlist::names(get("NodeList").unwrap_or_default())
                 .map_err(|why| format!("job {id}: {why}"))?,

@@ -109,7 +109,7 @@ fn scontrol_s_lines_say_the_same() {
     let jobs = from_text(&line).expect("jobs");
     assert_eq!(jobs[0], from_json(&squeue()).expect("jobs")[1]);
     // A user's comment that imitates the administrators' is none of theirs.
-    assert_eq!(jobs[1].job.admin_comment, "");
+    assert_eq!(&*jobs[1].job.admin_comment, "");
     assert_eq!((jobs[1].job.held, jobs[1].job.started), (true, 0.0));
 }
 

@@ -10,7 +10,6 @@ use crate::status::Report;
 use crate::{Common, Failure};
 use libra_config::{Config, System, site};
 use libra_core::book::Book;
-use libra_slurm::array::JobCommitment;
 use libra_slurm::records::{Records, State, snapshot};
 use libra_system::clock;
 use libra_wording::errors;
@@ -129,7 +128,7 @@ pub(crate) fn of_records(
         .iter()
         .filter(|job| job.state == State::Pending)
     {
-        match JobCommitment::parse(&job.admin_comment) {
+        match job.admin_comment.commitment() {
             Some(Ok(known)) if known.commitment.deferred => {
                 let id = job.name();
                 report.add_deferred(System::Slurm, &id, &known.commitment, owner(&id));

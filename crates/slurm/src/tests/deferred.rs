@@ -24,7 +24,7 @@ pub(super) fn written(queue: &mut Queue, poll: &Poll) {
         let deferred = super::super::array::is_deferred(&rewrite.admin_comment);
         let jobs = queue.records.jobs.iter_mut();
         for job in jobs.filter(|job| job.id == rewrite.job) {
-            job.admin_comment = rewrite.admin_comment.clone();
+            job.admin_comment = rewrite.admin_comment.clone().into();
             job.comment = rewrite.comment.clone();
             job.waits |= rewrite.hold;
             job.kept = match rewrite.begin {

@@ -18,7 +18,7 @@ fn written(queue: &mut Queue, rewrites: &[Rewrite]) {
             "its own record"
         );
         let job = queue.job(rewrite.job);
-        job.admin_comment = rewrite.admin_comment.clone();
+        job.admin_comment = rewrite.admin_comment.clone().into();
         job.comment = rewrite.comment.clone();
         job.waits |= rewrite.hold;
     }
@@ -91,7 +91,7 @@ fn a_held_job_gives_its_share_back_and_is_asked_anew() {
     queue.job(id).waits = false;
     let commitment = poll(&mut queue, START + 20.0);
     assert!(!commitment.rewrites[0].hold, "{commitment:?}");
-    let line = queue.job(id).admin_comment.clone();
+    let line = queue.job(id).admin_comment.to_string();
     assert!(
         line.starts_with("libra:v=1:") && line.contains(":was="),
         "{line}"

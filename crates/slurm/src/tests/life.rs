@@ -187,7 +187,7 @@ fn a_commitment_stays() {
         id: 1,
         array: None,
         state: State::Running,
-        admin_comment: String::new(),
+        admin_comment: String::new().into(),
         nodes: Vec::new(),
         comment: String::new(),
         held: false,

@@ -118,7 +118,7 @@ impl Queue {
                 tasks: commitment.tasks,
             }),
             state: State::Pending,
-            admin_comment: accepted.admin_comment.clone(),
+            admin_comment: accepted.admin_comment.clone().into(),
             nodes: Vec::new(),
             comment: String::new(),
             held: accepted.hold,
