@@ -96,6 +96,9 @@ pub type Ask<'a> = &'a dyn Fn(u32) -> Result<Option<Detail>, String>;
 /// Starts the process that waits for the end of a job that has begun here, by the registry's name for it ([`end_after`]).
 pub type Watch<'a> = &'a dyn Fn(&str) -> Result<(), String>;
 
+/// Unix time, when it is asked for: qmaster may take its time to answer, and the deadline is no later for it.
+pub type Now<'a> = &'a dyn Fn() -> f64;
+
 /// Where a task's processes are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Placed {
@@ -110,7 +113,6 @@ pub enum Placed {
 }
 
 /// Places process `pid`, which is to be the shepherd of a task, with all that it will start. `active_jobs`: the daemon's directory of live jobs.
-/// `now`: Unix time.
 pub fn place(
     host: &Host,
     task: &Task,
@@ -118,7 +120,7 @@ pub fn place(
     active_jobs: &Path,
     ask: Ask<'_>,
     watch: Watch<'_>,
-    now: f64,
+    now: Now<'_>,
 ) -> Placed {
     end_leftovers(host, active_jobs);
     match place_committed(host, task, pid, ask, watch, now) {
@@ -150,7 +152,7 @@ fn place_committed(
     pid: i32,
     ask: Ask<'_>,
     watch: Watch<'_>,
-    now: f64,
+    now: Now<'_>,
 ) -> Result<Option<Placed>, String> {
     let name = task.name();
     if task.is_further {
@@ -175,7 +177,7 @@ fn place_committed(
         Some(Ok(commitment)) => commitment,
         Some(Err(problem)) => return unrecorded(host, &name, &problem.to_string()),
     };
-    let begun = begin(host, &name, detail.user, task, &commitment, now)?;
+    let begun = begin(host, &name, detail.user, task, &commitment, now())?;
     // The others make room first, where no agent runs.
     adjust(host);
     match begun {
@@ -385,15 +387,9 @@ mod tests {
                 asked: None,
             };
             let ask = |_: u32| Ok(Some(detail.clone()));
-            place(
-                &host,
-                &task,
-                pid,
-                directory.path(),
-                &ask,
-                &watch,
-                1_700_000_001.0,
-            )
+            place(&host, &task, pid, directory.path(), &ask, &watch, &|| {
+                1_700_000_001.0
+            })
         };
         for value in [
             None,
@@ -416,7 +412,7 @@ mod tests {
             directory.path(),
             &silent,
             &watch,
-            1_700_000_001.0,
+            &|| 1_700_000_001.0,
         );
         assert!(matches!(placed, Placed::Refused(_)), "{placed:?}");
     }

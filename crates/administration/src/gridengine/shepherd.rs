@@ -84,7 +84,7 @@ fn prepare(cell: &Cell, log: Option<&Path>, args: &Common) -> Result<(u32, Place
         &active_jobs,
         &ask,
         &watch,
-        clock::unix_time(),
+        &clock::unix_time,
     );
     Ok((task.job, placed))
 }
