@@ -176,7 +176,7 @@ pub(crate) fn kill_until_empty(
 }
 
 /// Stops all that `list` lists until nothing of it runs. Returns what does when the patience ran out: a process in the kernel stops when it comes
-/// back from there.
+/// back from there. One that waits there for a child that stands still, as after vfork, does not run either.
 pub(crate) fn stop_all(
     list: impl Fn() -> Result<Vec<i32>, Error>,
     patience: Duration,
@@ -484,32 +484,39 @@ mod tests {
     }
 
     #[test]
-    fn what_begins_others_is_stopped_with_all_of_them() {
-        let mut shell = std::process::Command::new("sh")
-            .args(["-c", "while :; do setsid sh -c 'sleep 0.01' & wait; done"])
+    fn sessions_of_their_own_are_stopped_and_go_on() {
+        let script = "for i in 1 2 3; do setsid sleep 1000 & done; exec sleep 1000";
+        let mut first = std::process::Command::new("sh")
+            .args(["-c", script])
             .spawn()
             .unwrap();
-        let pid = shell.id() as i32;
+        let pid = first.id() as i32;
         let all = || Ok(tree(pid).into_iter().collect());
-        let patience = Duration::from_secs(60);
-        for _ in 0..5 {
-            assert!(stop_all(all, patience).unwrap().is_empty());
-            let states = || tree(pid).into_iter().map(|pid| (pid, stat(pid)));
-            let before: Vec<_> = states().collect();
-            assert!((before.iter()).all(|(_, stat)| stat.is_some_and(|s| s.stopped || s.dead)));
-            assert_eq!(before, states().collect::<Vec<_>>());
-            send(all, Signal::SIGCONT).unwrap();
+        let until = |what: &str, is_so: &dyn Fn() -> bool| {
             let start = Instant::now();
-            while tree(pid).into_iter().collect::<Vec<_>>()
-                == before.iter().map(|(pid, _)| *pid).collect::<Vec<_>>()
-            {
-                assert!(start.elapsed() < patience, "it goes on");
+            while !is_so() {
+                assert!(start.elapsed() < Duration::from_secs(60), "{what}");
                 std::thread::sleep(Duration::from_millis(1));
             }
+        };
+        let sleeps =
+            |pid: &i32| read(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim() == "sleep");
+        until("four that sleep", &|| {
+            let all = tree(pid);
+            all.len() == 4 && all.iter().all(sleeps)
+        });
+        let stand = |wanted: bool| {
+            let mut states = tree(pid).into_iter().filter_map(stat);
+            states.all(|stat| stat.stopped == wanted)
+        };
+        for _ in 0..3 {
+            assert!(stop_all(all, Duration::from_secs(60)).unwrap().is_empty());
+            assert!(stand(true));
+            send(all, Signal::SIGCONT).unwrap();
+            until("all go on", &|| stand(false));
         }
-        stop_all(all, patience).unwrap();
-        send(all, Signal::SIGKILL).unwrap();
-        shell.wait().unwrap();
+        assert_eq!(send(all, Signal::SIGKILL).unwrap(), 4);
+        first.wait().unwrap();
     }
 
     #[test]
