@@ -269,11 +269,7 @@ class Installation(unittest.TestCase):
         """Daemons are found without pid files, and are asked what is in them; of one that does not run nothing is said to be fine."""
         slurm = self.slurm
         first, second = slurm.nodes
-        before = slurm.files()
-        self.said(slurm.libra("install", "--edit"), 0)
-        slurm.restart()
-        slurm.restart_nodes()
-        self.comes_to_say(0, *(self.runs_with(node) for node in slurm.nodes))
+        before = self.put_in()
         # As with --systemd; and an old one that names another process.
         for file in (slurm.directory / "run").glob("*.pid"):
             file.write_text("1\n")
@@ -308,11 +304,7 @@ class Installation(unittest.TestCase):
         """From one host, by a command that reaches the others; who does not answer is no 'ok'."""
         slurm = self.slurm
         first, second = slurm.nodes
-        before = slurm.files()
-        self.said(slurm.libra("install", "--edit"), 0)
-        slurm.restart()
-        slurm.restart_nodes()
-        self.comes_to_say(0, *(self.runs_with(node) for node in slurm.nodes))
+        before = self.put_in()
         # Both nodes are on this host, which is asked once.
         way = slurm.directory / "reach"
         way.write_text(f"#!/bin/sh\necho $1 >>{slurm.directory}/asked\nshift 2\nexec {program()} --config {slurm.rules} \"$@\" --plugins {slurm.directory}/libra-plugins\n")
@@ -360,6 +352,16 @@ class Installation(unittest.TestCase):
             self.said(away, 1, f"slurm.conf: {empty}/slurm.conf: No such file")
 
     # ----
+
+    def put_in(self):
+        """Installed, and all daemons run with it; the files as they were before."""
+        slurm = self.slurm
+        before = slurm.files()
+        self.said(slurm.libra("install", "--edit"), 0)
+        slurm.restart()
+        slurm.restart_nodes()
+        self.comes_to_say(0, *(self.runs_with(node) for node in slurm.nodes))
+        return before
 
     def comes_to_say(self, code, *parts):
         """`libra slurm check` says all of it, once a daemon that was just started has come so far."""

@@ -130,10 +130,8 @@ impl Reader {
             let nodes: Vec<Node> = (0..count)
                 .filter_map(|place| node(&*(*message).node_array.add(place)))
                 .collect();
-            let names = |nodes: &[Node]| -> Vec<String> {
-                nodes.iter().map(|node| node.name.clone()).collect()
-            };
-            if names(&nodes) != names(&self.records.nodes) {
+            let names = nodes.iter().map(|node| &node.name);
+            if names.ne(self.records.nodes.iter().map(|node| &node.name)) {
                 self.partitions_read = 0;
             }
             self.records.nodes = nodes;
