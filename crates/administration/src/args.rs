@@ -9,5 +9,6 @@ pub use gridengine::{
 };
 pub use pbs::{PbsCommand, PbsInstallArgs, PbsSettings, PbsUninstallArgs, Share};
 pub use slurm::{
-    Role, SlurmCheckArgs, SlurmCommand, SlurmInstallArgs, SlurmSettings, SlurmUninstallArgs,
+    Role, SlurmBuildArgs, SlurmCheckArgs, SlurmCommand, SlurmInstallArgs, SlurmSettings,
+    SlurmUninstallArgs,
 };

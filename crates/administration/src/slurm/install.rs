@@ -6,7 +6,7 @@ use super::edit;
 use super::plugin::Which;
 use super::plugstack::SPANK;
 use super::record::{Changed, InstallRecord};
-use super::{NOT_DONE, SlurmError, judge, sources};
+use super::{NOT_DONE, SlurmError, build, judge};
 use crate::Common;
 use crate::args::SlurmInstallArgs;
 use crate::findings::Level;
@@ -80,7 +80,7 @@ impl fmt::Display for Wanted {
 pub fn install(install: &SlurmInstallArgs, args: &Common) -> Done {
     let mut settings = install.settings.clone();
     if let Some(tree) = &install.build {
-        settings.plugins = Some(sources::build(tree)?);
+        settings.plugins = Some(build::of_tree(tree, None, None)?);
     }
     let mut site = check::examine(&settings, args);
     if !install.dry_run && !nix::unistd::geteuid().is_root() {

@@ -2,8 +2,9 @@
 //!
 //! [`conf`], [`plugstack`], [`hostlist`], [`plugin`] and [`jobs`] read what Slurm has, [`edit`] changes texts, [`judge`] says what
 //! settings mean: plain data. [`found`], [`daemons`] and [`host`] look at the machine, [`check`], [`installed`] and [`node`] put it together, [`nodes`] asks other hosts for that, [`sources`] knows where plugins come
-//! from, [`install`] and [`uninstall`] carry out what they have printed.
+//! from, [`build`] has them built, [`install`] and [`uninstall`] carry out what they have printed.
 
+mod build;
 mod check;
 mod conf;
 mod daemons;
@@ -64,6 +65,7 @@ pub fn slurm_user() -> Option<String> {
 /// See [`Failure`](crate::Failure).
 pub fn slurm(command: &SlurmCommand, args: &Common) -> Done {
     match command {
+        SlurmCommand::Build(build) => build::build(build, args),
         SlurmCommand::Install(install) => install::install(install, args),
         SlurmCommand::Uninstall(uninstall) => uninstall::uninstall(uninstall, args),
         SlurmCommand::Check(check) => match &check.nodes {

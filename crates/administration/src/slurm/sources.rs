@@ -1,12 +1,13 @@
-//! Where the plugins to install come from: a package, a directory that was named, or a source tree that builds them now.
+//! Where the plugins to install come from: a package, a directory that was named, or what `libra slurm build` has built ([`super::build`]).
 
-use super::SlurmError;
 use super::plugin::{Binary, Version, Which};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 /// Where the package puts them.
 pub const PACKAGE: &str = "/usr/lib/libra/slurm";
+
+/// Where `libra slurm build` puts them: for each version of Libra another directory, so that none is taken for another's.
+pub const BUILT: &str = concat!("/var/lib/libra/slurm-plugins/", env!("CARGO_PKG_VERSION"));
 
 /// Directories that may have plugins, or one directory of them for each version of Slurm.
 pub fn places(named: Option<&Path>) -> Vec<PathBuf> {
@@ -21,6 +22,8 @@ pub fn places(named: Option<&Path>) -> Vec<PathBuf> {
     if !places.iter().any(|place| place == Path::new(PACKAGE)) {
         places.push(PACKAGE.into());
     }
+    // Of plugins for the same Slurm the last ones count: these were built with its own headers.
+    places.push(BUILT.into());
     places
 }
 
@@ -71,41 +74,12 @@ pub fn find(which: Which, slurm: Version, places: &[PathBuf]) -> Result<PathBuf,
             false => format!("there are some for {}", there.join(", ")),
         };
         format!(
-            "there is no {} for Slurm {slurm} in {}: {there}; install the package libra-slurm that was built for {slurm}, or build it: \
-             scripts/slurm-plugins in Libra's sources, with Slurm's headers of this version ('libra slurm install --build DIR' does it)",
+            "there is no {} for Slurm {slurm} in {}: {there}; install the package libra-slurm that was built for {slurm}, or build it, with Slurm's \
+             headers of this version: 'libra slurm build', of the package libra-slurm-source or Libra's sources",
             which.file(),
             shown.join(", ")
         )
     })
-}
-
-/// Has a source tree build the plugins; what it says is seen while it works. The directory that has them.
-pub fn build(tree: &Path) -> Result<PathBuf, SlurmError> {
-    let program = tree.join("scripts/slurm-plugins");
-    let failed = |why: String| SlurmError::Build {
-        program: program.clone(),
-        why,
-    };
-    let done = Command::new(&program)
-        .stdin(Stdio::null())
-        .stderr(Stdio::inherit())
-        .output()
-        .map_err(|error| {
-            failed(format!(
-                "{error}; --build names a directory with Libra's sources"
-            ))
-        })?;
-    if !done.status.success() {
-        return Err(failed(format!("{}; nothing was changed", done.status)));
-    }
-    let text = String::from_utf8_lossy(&done.stdout).into_owned();
-    let last = text.lines().last().unwrap_or_default().trim();
-    match Path::new(last).is_dir() {
-        true => Ok(PathBuf::from(last)),
-        false => Err(failed(format!(
-            "it says '{last}', which is not a directory"
-        ))),
-    }
 }
 
 #[cfg(test)]
@@ -140,6 +114,22 @@ mod tests {
             error.contains("some for 23.11.1, 22.05.8, 22.05.2"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn what_was_built_here_goes_before_the_package() {
+        let all = places(None);
+        assert!(all.iter().any(|place| place == Path::new(PACKAGE)));
+        assert_eq!(all.last().map(PathBuf::as_path), Some(Path::new(BUILT)));
+        let root = tempfile::tempdir().expect("a directory");
+        let places = ["package", "built"].map(|name| root.path().join(name));
+        for place in &places {
+            std::fs::create_dir_all(place.join("22.05.8")).expect("made");
+            std::fs::write(place.join("22.05.8/libra_spank.so"), "").expect("written");
+        }
+        let slurm = Version::find("22.05.8").expect("a version");
+        let file = find(Which::Spank, slurm, &places).expect("there");
+        assert_eq!(file, places[1].join("22.05.8/libra_spank.so"));
     }
 
     #[test]
