@@ -52,7 +52,7 @@ bench-compare: ## what is dearer than at commit BASE: both are built and run in 
 lint: ## formatting, clippy, shellcheck
 	@BOOTSTRAP=build scripts/test fmt clippy shell
 
-package: ## libra, libra-pbs, libra-gridengine and libra-slurm, .deb and .rpm, in target/packages
+package: ## libra, libra-pbs, libra-gridengine, libra-slurm-source and libra-slurm, .deb and .rpm, in target/packages
 	@scripts/package
 
 install: ## into DESTDIR/PREFIX (PREFIX=/usr/local)
