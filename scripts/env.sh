@@ -33,8 +33,10 @@ new_enough() {
 # Every cargo there may be, best first: each one on PATH, as an old one may be in front of a new one, then where installers put it.
 # Ubuntu has several side by side, under names that carry the version (cargo-1.85), and with plain names in a directory of their own.
 cargos() {
+    # Package managers that run by themselves have no HOME.
+    local home=${HOME:-$(getent passwd "$(id -u)" | cut -d : -f 6)}
     type -aP cargo
-    printf '%s\n' "${CARGO_HOME:-${HOME:-}/.cargo}/bin/cargo" /usr/local/bin/cargo /usr/bin/cargo
+    printf '%s\n' "${CARGO_HOME:-$home/.cargo}/bin/cargo" /usr/local/bin/cargo /usr/bin/cargo
     compgen -G '/usr/lib/rust-[0-9]*/bin/cargo' | sort -rV
     compgen -G '/usr/bin/cargo-[0-9]*.[0-9]*' | sort -rV
 }

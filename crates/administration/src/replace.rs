@@ -9,16 +9,21 @@ use std::path::{Path, PathBuf};
 pub fn replace(path: &Path, bytes: &[u8], mode: u32) -> std::io::Result<()> {
     let temporary = beside(path);
     let _ = fs::remove_file(&temporary);
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(mode)
-        .open(&temporary)?;
-    // Whatever the umask says.
-    file.set_permissions(fs::Permissions::from_mode(mode))?;
-    file.write_all(bytes)?;
-    file.sync_all()?;
-    rename(&temporary, path)
+    let written = || {
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(mode)
+            .open(&temporary)?;
+        // Whatever the umask says.
+        file.set_permissions(fs::Permissions::from_mode(mode))?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        rename(&temporary, path)
+    };
+    written().inspect_err(|_| {
+        let _ = fs::remove_file(&temporary);
+    })
 }
 
 /// The same for a file that is there: owner and mode stay.

@@ -34,16 +34,16 @@ const AFTER_BUILD: &str = "\
 Examples:
   libra slurm build                       # of the package libra-slurm-source
   libra slurm build --if-needed           # in a hook, after each upgrade of Slurm
-  libra slurm build --include /tmp/new/usr/include    # before the upgrade
+  libra slurm build --include /root/new/usr/include   # before the upgrade
 
 Exit status:
   0    built, or nothing to do
   2    wrong arguments
-  125  something failed, and what was there before stays
+  125  something failed
 
 Files:
   /usr/src/libra-slurm-VERSION.tar.xz     the sources, of this version of Libra
-  /var/lib/libra/slurm-plugins/VERSION/   the plugins, for each version of Slurm";
+  /var/lib/libra/slurm-plugins/           the plugins, by versions of Libra and Slurm";
 
 const AFTER_UNINSTALL: &str = "\
 Exit status:
@@ -83,7 +83,8 @@ pub enum SlurmCommand {
     /// A plugin is for one version of Slurm: with another one slurmctld does not start. Builds both for the headers in
     /// --include, looks whether they are for that version, and puts them where 'libra slurm install' looks; nothing of
     /// Slurm's is touched. All that is needed of Libra is in one file, so no network is; Rust, a C compiler and libclang
-    /// are. It takes two minutes on two processors, and a third of a gigabyte there while it builds.
+    /// are. It takes two minutes on two processors, and a third of a gigabyte there while it builds. Root builds only of what
+    /// nobody else can write, and where nobody else can.
     Build(SlurmBuildArgs),
 
     /// Put Libra's plugins into the Slurm of this machine
@@ -183,7 +184,7 @@ pub struct SlurmBuildArgs {
     #[arg(long, value_name = "DIR", value_parser = absolute)]
     pub to: Option<PathBuf>,
 
-    /// Build nothing where there are plugins made of these sources for these headers
+    /// Build nothing, and say nothing, where there are plugins made of these sources for these headers
     #[arg(long)]
     pub if_needed: bool,
 }

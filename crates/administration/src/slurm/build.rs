@@ -5,13 +5,14 @@ use super::plugin::{Binary, Version, Which, faults};
 use super::sources::BUILT;
 use crate::args::SlurmBuildArgs;
 use crate::replace::replace;
-use crate::{Common, Done};
+use crate::{Common, Done, Failure};
 use libra_terminal::{answer, note};
 use nix::fcntl::{Flock, FlockArg};
 use std::fs::{self, File, OpenOptions};
 use std::io::ErrorKind;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitCode, Stdio};
 
 /// Where the package libra-slurm-source puts them.
 const SOURCES: &str = concat!(
@@ -24,38 +25,44 @@ const MADE_OF: &str = "made-of";
 /// Below the directory of all versions: what is unpacked and built, only as long as it takes.
 const WORKSHOP: &str = ".building";
 const LOCK: &str = ".lock";
+/// Another profile of Cargo.toml than release, for tests that only want to see it built.
+const TEST_PROFILE: &str = "LIBRA_TEST_PROFILE";
 
 pub fn build(build: &SlurmBuildArgs, args: &Common) -> Done {
     let sources = build.sources.clone().unwrap_or_else(|| SOURCES.into());
     let there = fs::metadata(&sources).map_err(|error| no_sources(&sources, &error))?;
+    if there.is_dir() && build.if_needed {
+        let text = format!(
+            "--if-needed: {} is a directory, of which cargo itself knows what has changed; name libra-slurm-VERSION.tar.xz, or leave the option out",
+            sources.display()
+        );
+        return Err(Failure::Usage(text));
+    }
     let to = build.to.clone().unwrap_or_else(|| BUILT.into());
     let version = version_of(&build.include)?;
     let place = to.join(version.to_string());
-    let _lock = lock(&to)?;
-    // Of a directory cargo itself knows what has changed.
     let made_of = match there.is_dir() {
         true => None,
         false => Some(checksums(&sources, &build.include)?),
     };
-    if build.if_needed && made_of.is_some() && is_made_of(&place, version, made_of.as_deref()) {
-        let text = format!(
-            "{}: the plugins for Slurm {version} are there, made of {} for the headers in {}: nothing to do",
-            place.display(),
-            sources.display(),
-            build.include.join("slurm").display(),
-        );
-        return answer(&note(args.json, &text), 0);
+    let is_there = || build.if_needed && is_made_of(&place, version, made_of.as_deref());
+    if is_there() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    for path in [&sources, &build.include.join("slurm"), &to] {
+        owned(path)?;
+    }
+    let _lock = lock(&to, build.if_needed)?;
+    // Whoever was waited for may have built them.
+    if is_there() {
+        return Ok(ExitCode::SUCCESS);
     }
     let workshop = Workshop::open(to.join(WORKSHOP))?;
     let made = match there.is_dir() {
         true => of_tree(&sources, Some(&build.include), None)?,
         false => {
             let tree = workshop.unpack(&sources)?;
-            of_tree(
-                &tree,
-                Some(&build.include),
-                Some(&workshop.0.join("target")),
-            )?
+            of_tree(&tree, Some(&build.include), Some(&workshop.0))?
         }
     };
     for which in Which::BOTH {
@@ -65,19 +72,53 @@ pub fn build(build: &SlurmBuildArgs, args: &Common) -> Done {
             Ok(plugin) => faults(which, &plugin, Some(version), None, &|_| None),
         };
         if let Some(wrong) = wrong.first() {
-            return Err(failed(
-                &file,
-                format!("{wrong}; nothing was put into {}", place.display()),
-            )
-            .into());
+            let why = format!("{wrong}; nothing was put into {}", place.display());
+            return Err(failed(&file, why).into());
         }
     }
     put(&made, &place, made_of.as_deref())?;
+    if build.to.is_none() {
+        remove_others(&to);
+    }
     let text = format!(
         "{}: the plugins for Slurm {version}; 'libra slurm install' puts them into Slurm, on each host that has them there",
         place.display()
     );
     answer(&note(args.json, &text), 0)
+}
+
+/// What another Libra has built is of no use to this one.
+fn remove_others(own: &Path) {
+    let all = own.parent().and_then(|all| fs::read_dir(all).ok());
+    for other in all.into_iter().flatten().flatten() {
+        if other.path() != own {
+            let _ = fs::remove_dir_all(other.path());
+        }
+    }
+}
+
+/// Root builds nothing where somebody else can put files: cargo takes settings from all directories above, and what is built runs in slurmctld.
+fn owned(path: &Path) -> Result<(), SlurmError> {
+    let own = nix::unistd::geteuid();
+    // As far as it is there.
+    let there = path
+        .ancestors()
+        .find_map(|path| fs::canonicalize(path).ok());
+    for directory in there.as_deref().into_iter().flat_map(Path::ancestors) {
+        let Ok(found) = fs::metadata(directory) else {
+            continue;
+        };
+        if own.is_root() && (found.uid() != 0 || found.mode() & 0o002 != 0) {
+            return Err(failed(
+                path,
+                format!(
+                    "others than root can write into {}, and what is built of it runs in slurmctld; name a place that is root's alone, and so is all above it",
+                    directory.display()
+                ),
+            ));
+        }
+    }
+    Ok(())
 }
 
 fn failed(program: &Path, why: String) -> SlurmError {
@@ -123,22 +164,31 @@ fn number_in(header: &str) -> Option<u32> {
     })
 }
 
-/// One build at a time in a directory, which is made.
-fn lock(to: &Path) -> Result<Flock<File>, SlurmError> {
+/// One build at a time in a directory, which is made. `wait`: for another one to end.
+fn lock(to: &Path, wait: bool) -> Result<Flock<File>, SlurmError> {
     let wrong =
         |error: std::io::Error| failed(to, format!("{error}; run it as root, or say --to DIR"));
-    fs::create_dir_all(to).map_err(wrong)?;
+    directory(to).map_err(wrong)?;
     let file = (OpenOptions::new()
         .create(true)
         .append(true)
         .open(to.join(LOCK)))
     .map_err(wrong)?;
-    Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, _)| {
+    let how = match wait {
+        true => FlockArg::LockExclusive,
+        false => FlockArg::LockExclusiveNonblock,
+    };
+    Flock::lock(file, how).map_err(|(_, _)| {
         failed(
             to,
             "another 'libra slurm build' is at work there; wait for it".to_string(),
         )
     })
+}
+
+/// Makes a directory and those above it, in which nobody else may write.
+fn directory(path: &Path) -> std::io::Result<()> {
+    (fs::DirBuilder::new().recursive(true).mode(0o755)).create(path)
 }
 
 /// What sha256sum says of the sources and of all of Slurm's headers.
@@ -159,7 +209,14 @@ fn checksums(sources: &Path, include: &Path) -> Result<String, SlurmError> {
     let done =
         (command.output()).map_err(|error| failed(Path::new("sha256sum"), error.to_string()))?;
     match done.status.success() {
-        true => Ok(String::from_utf8_lossy(&done.stdout).into_owned()),
+        // By their names alone: the same headers may have been elsewhere before an upgrade.
+        true => Ok((String::from_utf8_lossy(&done.stdout).lines())
+            .filter_map(|line| line.split_once("  "))
+            .map(|(sum, path)| {
+                let name = path.rsplit_once('/').map_or(path, |(_, name)| name);
+                format!("{sum}  {name}\n")
+            })
+            .collect()),
         false => Err(failed(
             Path::new("sha256sum"),
             String::from_utf8_lossy(&done.stderr).trim().to_string(),
@@ -177,11 +234,29 @@ fn is_made_of(place: &Path, version: Version, made_of: Option<&str>) -> bool {
         && Which::BOTH.into_iter().all(whole)
 }
 
-/// Has a source tree build the plugins; what it says is seen while it works. The directory that has them.
+/// Whatever is in the environment of whoever builds, it becomes what a package has.
+fn as_shipped(command: &mut Command, workshop: &Path) {
+    for (name, _) in std::env::vars_os() {
+        let text = name.to_string_lossy();
+        let is_compilers = text.starts_with("RUSTC_")
+            || text.starts_with("CARGO_PROFILE_")
+            || text.starts_with("CARGO_BUILD_");
+        if is_compilers || ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS"].contains(&&*text) {
+            command.env_remove(&name);
+        }
+    }
+    let profile = std::env::var_os(TEST_PROFILE).unwrap_or_else(|| "release".into());
+    command.env("PROFILE", profile);
+    command.env("CARGO_TARGET_DIR", workshop.join("target"));
+    // The probes run what they compile, and /tmp may have no programs.
+    command.env("TMPDIR", workshop);
+}
+
+/// Has a source tree build the plugins; what it says is seen while it works. The directory that has them. `workshop`: where, if not in the tree.
 pub fn of_tree(
     tree: &Path,
     include: Option<&Path>,
-    target: Option<&Path>,
+    workshop: Option<&Path>,
 ) -> Result<PathBuf, SlurmError> {
     let program = tree.join("scripts/slurm-plugins");
     let mut command = Command::new(&program);
@@ -189,8 +264,8 @@ pub fn of_tree(
     if let Some(include) = include {
         command.env("SLURM_INCLUDE", include);
     }
-    if let Some(target) = target {
-        command.env("CARGO_TARGET_DIR", target);
+    if let Some(workshop) = workshop {
+        as_shipped(&mut command, workshop);
     }
     let done = command.output().map_err(|error| {
         failed(
@@ -221,7 +296,7 @@ fn put(made: &Path, place: &Path, made_of: Option<&str>) -> Result<(), SlurmErro
         let file = file.to_path_buf();
         move |error| SlurmError::File { file, error }
     };
-    fs::create_dir_all(place).map_err(wrong(place))?;
+    directory(place).map_err(wrong(place))?;
     let note = place.join(MADE_OF);
     match fs::remove_file(&note) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(wrong(&note)(error)),
@@ -269,13 +344,15 @@ impl Workshop {
             .output()
             .map_err(|error| failed(Path::new("tar"), error.to_string()))?;
         if !done.status.success() {
+            // A full disk is a line for each file.
             let said = String::from_utf8_lossy(&done.stderr);
+            let said: Vec<&str> = said.lines().take(2).collect();
             return Err(failed(
                 sources,
                 format!(
                     "tar cannot unpack it into {}: {}",
                     self.0.display(),
-                    said.trim().replace('\n', "; ")
+                    said.join("; ")
                 ),
             ));
         }
@@ -358,6 +435,11 @@ mod tests {
         fs::remove_file(include.join("slurm/more.h")).expect("gone");
         fs::write(&sources, "others").expect("written");
         assert!(!is(&sums()), "other sources");
+        fs::write(place.join(MADE_OF), sums()).expect("written");
+        let elsewhere = root.path().join("elsewhere");
+        fs::rename(&include, &elsewhere).expect("moved");
+        let same = checksums(&sources, &elsewhere).expect("sums");
+        assert!(is(&same), "the same headers in another place");
     }
 
     #[test]
@@ -389,10 +471,30 @@ mod tests {
     }
 
     #[test]
+    fn root_builds_only_where_nobody_else_writes() {
+        let root = tempfile::tempdir().expect("a directory");
+        // /tmp is everybody's; of others than root nothing is asked.
+        let is_root = nix::unistd::geteuid().is_root();
+        assert_eq!(owned(&root.path().join("not/there")).is_err(), is_root);
+        assert!(owned(Path::new("/usr/include/slurm")).is_ok());
+    }
+
+    #[test]
+    fn what_another_libra_has_built_goes() {
+        let root = tempfile::tempdir().expect("a directory");
+        let own = root.path().join("0.2.0");
+        for version in ["0.1.0/22.05.8", "0.2.0/22.05.8"] {
+            fs::create_dir_all(root.path().join(version)).expect("made");
+        }
+        remove_others(&own);
+        assert!(own.join("22.05.8").is_dir() && !root.path().join("0.1.0").exists());
+    }
+
+    #[test]
     fn one_build_at_a_time() {
         let root = tempfile::tempdir().expect("a directory");
-        let _first = lock(root.path()).expect("free");
-        let error = lock(root.path()).expect_err("taken").to_string();
+        let _first = lock(root.path(), false).expect("free");
+        let error = (lock(root.path(), false).expect_err("taken")).to_string();
         assert!(error.contains("another 'libra slurm build'"), "{error}");
     }
 }
