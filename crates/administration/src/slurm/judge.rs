@@ -6,7 +6,7 @@ use super::hostlist;
 use super::jobs::force;
 use super::plugin::Version;
 use crate::findings::Findings;
-use libra_config::Config;
+use libra_config::{Config, WithoutTerms};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Jobs that should be able to share one processor; fewer keep small shares apart.
@@ -20,6 +20,7 @@ pub fn settings(findings: &mut Findings, conf: &Conf, config: &Config, slurm: Op
     memory(findings, conf, &ours);
     self::partitions(findings, &partitions, &ours, config);
     neighbours(findings, conf, &partitions, &ours);
+    without_terms(findings, &ours, config);
     preemption(findings, conf, &ours);
     scheduler(findings, conf);
     processes(findings, conf);
@@ -173,6 +174,27 @@ fn neighbours(findings: &mut Findings, conf: &Conf, all: &[Line], ours: &[&Line]
                 ));
             }
         }
+    }
+}
+
+/// Jobs without terms that come into a partition of Libra's take its places, until there is none for jobs that have some.
+fn without_terms(findings: &mut Findings, ours: &[&Line], config: &Config) {
+    let allowed = matches!(
+        config.slurm.without_terms,
+        WithoutTerms::BestEffort | WithoutTerms::LeaveAlone
+    );
+    let is_default = |p: &&&Line| {
+        p.get("Default")
+            .is_some_and(|s| s.eq_ignore_ascii_case("yes"))
+    };
+    if let Some(partition) = ours.iter().find(is_default).filter(|_| allowed) {
+        let name = name(partition);
+        findings.warning(format!(
+            "partition {name} ({}): Default=YES, so jobs without a deadline come into it as well; when many of them wait, they take all places that its OverSubscribe has, \
+             and jobs with a deadline are refused (no-node). Give them a partition of their own on the same nodes, PartitionName=… Default=YES OverSubscribe=FORCE:1, \
+             and name yours in libra.toml: [slurm] partitions = [\"{name}\"]",
+            partition.place()
+        ));
     }
 }
 

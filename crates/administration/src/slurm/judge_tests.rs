@@ -51,6 +51,30 @@ fn a_good_configuration_is_good() {
 }
 
 #[test]
+fn a_default_partition_that_jobs_without_terms_can_fill_is_a_warning() {
+    let line = "PartitionName=main Nodes=n[1-2] OverSubscribe=FORCE:20";
+    let default = (
+        line,
+        "PartitionName=main Nodes=n[1-2] Default=yes OverSubscribe=FORCE:20",
+    );
+    let said = found(&[default], "");
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert_eq!(said[0].0, Level::Warning);
+    assert!(said[0].1.contains("partitions = [\"main\"]"), "{said:?}");
+    for elsewhere in ["refuse", "other-nodes"] {
+        let config = format!("[slurm]\nwithout-terms = '{elsewhere}'");
+        assert_eq!(found(&[default], &config), [], "{elsewhere}");
+    }
+    // As it says.
+    let beside =
+        format!("{line}\nPartitionName=beside Nodes=n[1-2] Default=YES OverSubscribe=FORCE:1");
+    assert_eq!(
+        found(&[(line, &beside)], "[slurm]\npartitions = ['main']"),
+        []
+    );
+}
+
+#[test]
 fn a_class_for_a_partition_that_is_not_there_is_a_warning() {
     assert_eq!(found(&[], "[class.queues]\nmain = 'dedicated'"), []);
     let said = found(&[], "[class.queues]\nmian = 'dedicated'");
