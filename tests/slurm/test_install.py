@@ -223,7 +223,13 @@ class Installation(unittest.TestCase):
         self.refuses_to_start("Incompatible Slurm plugin")
         # What to do about it is what check says.
         self.assertIn("'libra slurm install' replaces it", text)
-        self.said(slurm.libra("install"), 0)
+        # Whatever else is wrong: without it there is no slurmctld.
+        rules = slurm.rules.read_text()
+        slurm.rules.write_text(rules + "[slurm]\npartitions = ['nowhere']\n")
+        self.said(slurm.libra("install", "--dry-run"), 1, "there is no partition 'nowhere'", "install -m 644", "nothing was changed (--dry-run)")
+        self.said(slurm.libra("install", "--edit"), 1, "there is no partition 'nowhere'", "only the plugins that were there for another Slurm were replaced")
+        slurm.rules.write_text(rules)
+        self.said(slurm.libra("install"), 0, "nothing to do")
         slurm.start_controller()
         self.said(slurm.libra("check"), 0, "runs with this plugin")
         self.take_out(before)

@@ -3,7 +3,7 @@
 use super::check::{self, Site};
 use super::conf::words;
 use super::edit;
-use super::plugin::Which;
+use super::plugin::{Binary, Version, Which};
 use super::plugstack::SPANK;
 use super::record::{Changed, InstallRecord};
 use super::{NOT_DONE, SlurmError, build, judge};
@@ -88,14 +88,10 @@ pub fn install(install: &SlurmInstallArgs, args: &Common) -> Done {
             .problem("user: only root may write into Slurm's directories; run it as root");
     }
     tell(&site.basis.shown(args.json, Level::Warning))?;
-    if site.basis.worst() == Level::Problem {
-        tell(&note(
-            args.json,
-            "nothing was changed; 'libra slurm check' shows all that was looked at",
-        ))?;
-        return Ok(ExitCode::from(NOT_DONE));
-    }
     let copies = copies(&site);
+    if site.basis.worst() == Level::Problem {
+        return renew(install, args, &site, copies);
+    }
     let wanted = wanted(&site);
     if install.edit && !wanted.is_empty() && site.slurm.configless() {
         tell(&note(
@@ -136,6 +132,46 @@ pub fn install(install: &SlurmInstallArgs, args: &Common) -> Done {
         }
     };
     answer(&note(args.json, text), 0)
+}
+
+/// Where there are problems nothing is installed. But a plugin that is there for another Slurm is replaced, whatever else is wrong: slurmctld does not
+/// start with it.
+fn renew(install: &SlurmInstallArgs, args: &Common, site: &Site, copies: Vec<Copy>) -> Done {
+    let stale: Vec<Copy> = (copies.into_iter())
+        .filter(|copy| is_stale(copy, site))
+        .collect();
+    if stale.is_empty() || !nix::unistd::geteuid().is_root() {
+        tell(&note(
+            args.json,
+            "nothing was changed; 'libra slurm check' shows all that was looked at",
+        ))?;
+        return Ok(ExitCode::from(NOT_DONE));
+    }
+    let said = match install.dry_run {
+        true => {
+            for copy in &stale {
+                tell(&step(args, &copy.to_string()))?;
+            }
+            "nothing was changed (--dry-run); with these problems only plugins would be that are there for another Slurm"
+        }
+        false => {
+            let state = InstallState::of(&install.settings.state, &site.slurm.cluster(), "slurm");
+            let _lock = state.lock().map_err(SlurmError::from)?;
+            state.tidy();
+            carry_out(args, &stale, &[], &state)?;
+            "only the plugins that were there for another Slurm were replaced; mend the problems above and run it again"
+        }
+    };
+    tell(&note(args.json, said))?;
+    Ok(ExitCode::from(NOT_DONE))
+}
+
+/// Whether a plugin is there which this Slurm does not load.
+fn is_stale(copy: &Copy, site: &Site) -> bool {
+    let built = (Binary::read(&copy.to).ok()).and_then(|there| there.version);
+    let slurm = site.slurm.version();
+    (built.zip(slurm))
+        .is_some_and(|(built, (slurm, _))| !copy.which.fits(Version::of(built), slurm))
 }
 
 fn step(args: &Common, text: &str) -> String {
