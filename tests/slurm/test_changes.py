@@ -2,7 +2,7 @@
 """What an administrator changes while slurmctld runs: partitions, their nodes, features, reservations. Polls ask slurmctld for what has changed, and not all of this
 counts as a change to it.
 
-Run as root: `tests/slurm/run test_changes`. Takes about a minute.
+Run as root: `tests/slurm/run test_changes`. Takes about half a minute.
 """
 
 import pathlib

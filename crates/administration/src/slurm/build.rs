@@ -20,7 +20,7 @@ const SOURCES: &str = concat!(
     env!("CARGO_PKG_VERSION"),
     ".tar.xz"
 );
-/// Beside the plugins: checksums of what they were made of, as `sha256sum --check` reads them.
+/// Beside the plugins: what they were made of, a checksum and the name of each file.
 const MADE_OF: &str = "made-of";
 /// Below the directory of all versions: what is unpacked and built, only as long as it takes.
 const WORKSHOP: &str = ".building";
