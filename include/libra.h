@@ -456,8 +456,9 @@ int libra_host_begin(libra_host *host, const char *id, const libra_job *job, con
 
 /*
  * Puts a process and all its children into the job's cgroup. To have everything inside, call it from or
- * for the process that is about to become the job, before its exec. Returns how many were put there (0:
- * not enforced, or the process has ended). Negative: error.
+ * for the process that is about to become the job, before its exec. The calling process stays outside, even
+ * as one of these children, unless it is the one that is named: what is inside waits for the job's share.
+ * Returns how many were put there (0: not enforced, or the process has ended). Negative: error.
  */
 int libra_host_attach(libra_host *host, const char *id, int32_t pid);
 

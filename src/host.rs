@@ -144,7 +144,7 @@ pub unsafe extern "C" fn libra_host_attach(
                 format!("pid is {pid}, expected the number of a process"),
             ));
         }
-        let placed = host.attach(id, pid)?;
+        let placed = host.attach(id, pid, true)?;
         Ok(c_int::try_from(placed).unwrap_or(c_int::MAX))
     })
 }

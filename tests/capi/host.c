@@ -141,6 +141,56 @@ static void a_job_from_begin_to_end(void)
     libra_host_close(host);
 }
 
+/* Which groups a process is in. */
+static int groups_of(pid_t process, char *text, size_t size)
+{
+    char path[64];
+    size_t length;
+    FILE *file;
+    sprintf(path, "/proc/%d/cgroup", (int)process);
+    file = fopen(path, "r");
+    if (file == NULL)
+        return 0;
+    length = fread(text, 1, size - 1, file);
+    text[length] = 0;
+    fclose(file);
+    return length > 0;
+}
+
+/* As a batch system's hook does it: for the process that it is a child of. What is inside waits for the job's share. */
+static int attaches_its_parent(void)
+{
+    libra_host *host = NULL;
+    char own[4096], parent[4096], now[4096];
+    return groups_of(getpid(), own, sizeof own) && groups_of(getppid(), parent, sizeof parent) &&
+           strcmp(own, parent) == 0 && libra_host_open(config, &host) == 1 &&
+           libra_host_attach(host, "14.server", (int)getppid()) == 1 &&
+           groups_of(getpid(), now, sizeof now) && strcmp(own, now) == 0 &&
+           groups_of(getppid(), now, sizeof now) && strcmp(own, now) != 0;
+}
+
+static void a_hook_stays_outside(void)
+{
+    libra_host *host = NULL;
+    libra_job job = job_of_five_days();
+    libra_host_job part = LIBRA_HOST_JOB_INIT;
+    pid_t starter, hook;
+    int status;
+    CHECK(libra_host_open(config, &host) == 1);
+    part.share = 0.4;
+    CHECK(libra_host_begin(host, "14.server", &job, &part) == 1);
+    starter = fork();
+    if (starter == 0) {
+        hook = fork();
+        if (hook == 0)
+            _exit(attaches_its_parent() ? 0 : 1);
+        _exit(waitpid(hook, &status, 0) == hook && WIFEXITED(status) ? WEXITSTATUS(status) : 2);
+    }
+    CHECK(waitpid(starter, &status, 0) == starter && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    CHECK(libra_host_end(host, "14.server", NULL) == 0);
+    libra_host_close(host);
+}
+
 static void what_is_wrong_is_said(void)
 {
     static const char *const ids[] = { "", ".", "..", "../x", "a/b", ".hidden", "new\nline" };
@@ -201,6 +251,7 @@ int main(int count, char **arguments)
     sprintf(config, "[registry]\ndirectory = '%.400s'\n[cgroup]\nroot = '%.200s'\n", arguments[2],
             arguments[1]);
     RUN(a_job_from_begin_to_end);
+    RUN(a_hook_stays_outside);
     RUN(what_is_wrong_is_said);
     RUN(without_enforcement_everything_else_works);
     return 0;

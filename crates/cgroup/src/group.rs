@@ -322,7 +322,7 @@ impl Group {
     }
 
     /// Moves a process, its descendants and the members of their sessions in, again and again until none
-    /// has been born outside meanwhile. Returns how many were moved.
+    /// has been born outside meanwhile. This process itself only if it is the one that is named. Returns how many were moved.
     pub fn place_tree(&self, pid: i32) -> Result<usize, Error> {
         let mut moved = BTreeSet::new();
         // What is born after its parent was moved is inside; only the first rounds find more.

@@ -236,7 +236,8 @@ fn parse_stat(text: &str) -> Option<Stat> {
     })
 }
 
-/// A process, its descendants, and members of sessions led by any of these (whose parents may have gone).
+/// A process, its descendants, and members of sessions led by any of these (whose parents may have gone). This process, and what it has
+/// started, only if it is the one that is named: a hook that is a child of what it is asked for is no part of the job.
 pub(crate) fn tree(pid: i32) -> BTreeSet<i32> {
     let mut all = BTreeMap::new();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
@@ -248,7 +249,7 @@ pub(crate) fn tree(pid: i32) -> BTreeSet<i32> {
             all.extend(stat(pid).map(|s| (pid, s)));
         }
     }
-    tree_in(pid, &all)
+    tree_in(pid, std::process::id() as i32, &all)
 }
 
 /// Sends a signal to a process that has no group, and to what it has started as far as that can be told: its descendants, and the members of
@@ -260,13 +261,12 @@ pub fn signal_tree(pid: i32, signal: Signal) -> Result<usize, Error> {
     send(|| Ok(tree(pid).into_iter().collect()), signal)
 }
 
-fn tree_in(pid: i32, all: &BTreeMap<i32, Stat>) -> BTreeSet<i32> {
+fn tree_in(pid: i32, own: i32, all: &BTreeMap<i32, Stat>) -> BTreeSet<i32> {
     let mut tree: BTreeSet<i32> = all.contains_key(&pid).then_some(pid).into_iter().collect();
     loop {
         let before = tree.len();
-        let more = all
-            .iter()
-            .filter(|(_, s)| tree.contains(&s.parent) || tree.contains(&s.session));
+        let more = (all.iter())
+            .filter(|&(&p, s)| p != own && (tree.contains(&s.parent) || tree.contains(&s.session)));
         let more: Vec<i32> = more.map(|(&p, _)| p).collect();
         tree.extend(more);
         if tree.len() == before {

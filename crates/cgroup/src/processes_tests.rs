@@ -71,8 +71,12 @@ fn tree_has_descendants_and_sessions() {
         (13, s(1, 12)),
         (20, s(1, 20)),
     ]);
-    assert_eq!(tree_in(10, &all), BTreeSet::from([10, 11, 12, 13]));
-    assert!(tree_in(99, &all).is_empty());
+    let nobody = 5;
+    assert_eq!(tree_in(10, nobody, &all), BTreeSet::from([10, 11, 12, 13]));
+    assert!(tree_in(99, nobody, &all).is_empty());
+    // A hook, with what it has started, is no part of the job that it is asked for; one that names itself is.
+    assert_eq!(tree_in(10, 12, &all), BTreeSet::from([10, 11]));
+    assert_eq!(tree_in(12, 12, &all), BTreeSet::from([12, 13]));
     assert!(tree(std::process::id() as i32).contains(&(std::process::id() as i32)));
 }
 

@@ -166,19 +166,21 @@ impl Host {
         Ok(self.reserve(&lock, entry, terms)?.unenforced)
     }
 
-    /// Puts a process of the job, with all its children, into the job's cgroup. Returns how many
-    /// were put there; 0 where nothing is enforced or the process has ended.
+    /// Puts a process of the job into the job's cgroup: alone, where it is about to become a task of it, or with all that it has started
+    /// since (`tree`). This process itself stays outside unless it is the one that is named. Returns how many were put there; 0 where
+    /// nothing is enforced or the process has ended.
     ///
     /// # Errors
     /// When there is no such job here, or the cgroup fails.
-    pub fn attach(&self, id: &str, pid: i32) -> Result<usize, HostError> {
+    pub fn attach(&self, id: &str, pid: i32, tree: bool) -> Result<usize, HostError> {
         let entry = self.live(id)?;
-        let placed = match self.group_of(&entry)? {
-            Some(group) => group.place_tree(pid)?,
+        let entry = self.note_start(entry, pid)?;
+        // Last of all: if it is this process, it waits for its share from then on, and would hold the lock meanwhile.
+        Ok(match self.group_of(&entry)? {
+            Some(group) if tree => group.place_tree(pid)?,
+            Some(group) => usize::from(group.place(pid)?),
             None => 0,
-        };
-        self.note_start(entry, pid)?;
-        Ok(placed)
+        })
     }
 
     /// Puts one process that is about to become a task of the job into the job's cgroup, and nothing else with it; or

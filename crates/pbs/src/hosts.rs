@@ -153,7 +153,7 @@ fn attach(host: &Host, id: &str, job: &Value, tree: bool) -> Result<Value, HostE
     let Some(pid) = pid.filter(|pid| *pid > 1) else {
         return Ok(json!({"verdict": "fault", "text": format!("job {id}: no process was named")}));
     };
-    match host.attach(id, pid) {
+    match host.attach(id, pid, tree) {
         Err(HostError::UnknownJob(_)) => host.attach_without_terms(id, pid, tree)?,
         other => drop(other?),
     }
