@@ -13,6 +13,8 @@ PLACE_TAKEN = "deferred: it is held, so its planned place is not kept any more; 
 ANEW = ("(its promise was deferred)", "(asked anew after a hold)", "(it was planned)")
 MOST_TOLD = 50
 SOON = 5
+# As in crates/pbs/src/deferred.rs.
+BEHIND_DEADLINE = 86400
 
 
 def write(event):
@@ -53,16 +55,27 @@ def tell_held(jobs):
     """Held jobs say so themselves: in qstat -f, as libra_info. One that runs has its share, and PBS alters nothing of it: its hold is for later.
     One that starts in a moment is not held."""
     def is_held(job):
-        return job["held"] or job["state"] == "H" or (job["state"] == "W" and (job["start"] or 0) > time.time() + SOON)
+        later = job["state"] == "W" and (job["start"] or 0) > time.time() + SOON and not is_put_back(job)
+        return job["held"] or job["state"] == "H" or later
 
     tell_owners(HELD, "held jobs", [job["id"] for job in jobs if job["commitment"] and not is_deferred(job["commitment"]) and is_held(job)
                              and job["state"] not in "RSUE" and job["info"] != HELD])
 
 
+def is_put_back(job):
+    """Taken back into its queue, with the start time that it was given while it ran."""
+    terms = terms_of(job["commitment"])
+    return abs(job["start"] - float(terms["submitted"]) - float(terms["deadline"]) - BEHIND_DEADLINE) <= 2
+
+
+def terms_of(line):
+    return dict(pair.partition("=")[::2] for pair in line.split(":"))
+
+
 def tell_slipped(jobs):
     """Jobs whose promises were deferred, and which would have had to begin by now."""
     def has_slipped(line):
-        terms = dict(pair.partition("=")[::2] for pair in line.split(":"))
+        terms = terms_of(line)
         return "from" not in terms and float(terms["submitted"]) + float(terms.get("begin", terms["deadline"])) < time.time()
 
     slipped = [job for job in jobs if is_deferred(job["commitment"]) and job["state"] not in "RSUEB" and job["info"] != SLIPPED and has_slipped(job["commitment"])]

@@ -19,6 +19,15 @@ HOUR = 3600
 DAYS = 10 * 24 * HOUR
 BUSY = "exec python3 -c 'while True: pass'\n"
 BEGUN = "(it was planned)"
+# A hook of the site's own that lets no job go until this file is there.
+SLOW_END = """
+import os
+import time
+for _ in range(1000):
+    if os.path.exists("%s"):
+        break
+    time.sleep(0.2)
+"""
 
 
 class Classes(Site):
@@ -209,6 +218,58 @@ class Classes(Site):
         self.met(first, job, second)
         for one in (job, second):
             self.assertIn(BEGUN, self.info(one))
+
+    def test_a_planned_job_that_begins_sooner_runs_once(self):
+        """PBS keeps an alarm for each start time that a job ever had, and one that finds it ending puts it back into its queue. The hook keeps it ending."""
+        pbs, over = self.pbs, self.file("over")
+        self.addCleanup(over.touch)
+
+        def once(seconds):
+            """Its number and its alarm, if it was ending before that went off."""
+            over.unlink(missing_ok=True)
+            enough, done = self.file(f"enough-{seconds}"), self.file(f"done-{seconds}")
+            first = self.has_it(HOUR, idle_until(enough))
+            job = self.planned(HOUR, script=idle_until(done))
+            alarm = int(time.time() + seconds)
+            pbs.must("qalter", "-a", time.strftime("%Y%m%d%H%M.%S", time.localtime(alarm)), job)
+            enough.touch()
+            self.begun(job)
+            pbs.hook("libra_test_end", "execjob_end", SLOW_END % over, alarm=300)
+            due = float(self.terms(job)["submitted"]) + float(self.terms(job)["deadline"])
+            pbs.wait_job(job, "has no alarms any more", lambda found: starts(found) > due)
+            done.touch()
+            pbs.wait_state(job, "E")
+            if time.time() < alarm:
+                return job, alarm
+            over.touch()
+            self.met(first, job)
+            pbs.qmgr("delete hook libra_test_end")
+            return None
+
+        def starts(found):
+            return time.mktime(time.strptime(found["Execution_Time"])) if "Execution_Time" in found else 0
+
+        job, alarm = pbs.in_time("ending before its alarm", once, (20, 100))
+        self.addCleanup(pbs.qmgr, "delete hook libra_test_end")
+        # The server's clock is ours; another second for what it does then.
+        pbs.wait("the alarm has gone off", lambda: time.time() > alarm + 2)
+        over.touch()
+        found = pbs.wait_state(job, "F")
+        self.assertEqual((found["run_count"], found["Exit_status"]), ("1", "0"))
+        self.met(job)
+
+    def test_a_planned_job_that_is_rerun_does_not_wait(self):
+        """Its start time is behind its deadline then."""
+        pbs, enough, done = self.pbs, self.file("enough"), self.file("done")
+        first = self.has_it(HOUR, idle_until(enough))
+        job = self.planned(HOUR, script=idle_until(done))
+        enough.touch()
+        self.begun(job)
+        pbs.wait_job(job, "has another start time", lambda found: "Execution_Time" in found)
+        pbs.must("qrerun", job)
+        pbs.wait_started(job, runs=2)
+        done.touch()
+        self.met(first, job)
 
     def test_a_planned_job_begins_elsewhere(self):
         """On the first host that it fits on, though it was planned on another."""

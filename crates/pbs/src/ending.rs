@@ -5,6 +5,7 @@
 //!   A measurement that was taken while the job ran is never taken for its end, however late it was.
 //! - A job whose record has no exit status was not seen to end by anybody: it was taken away, and has met nothing.
 
+use super::deferred::starts_when_running;
 use super::life::read;
 use super::records::{Measured, measured};
 use super::server::{Server, accept, accept_and_log};
@@ -15,7 +16,7 @@ use libra_batch::words;
 use libra_core::commitment::Commitment;
 use libra_metrics::Outcome;
 use libra_units::{credits, duration};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// PBS's substates of a job that is being taken back into its queue (job.h: RERUN to RERUN3).
 const RERUN: std::ops::RangeInclusive<i64> = 60..=63;
@@ -41,7 +42,7 @@ impl Server {
         let substate = job.get("substate").and_then(Value::as_i64).unwrap_or(0);
         if RERUN.contains(&substate) || text(job, "state") == Some("Q") {
             let _ = self.admission.book.requeued(id, now);
-            return Ok(accept());
+            return Ok(again(id, job, line));
         }
         let commitment = read(line)?;
         let known = self.admission.book.ended(id, now).is_ok();
@@ -109,6 +110,15 @@ impl Server {
             credits(commitment.price),
         )))
     }
+}
+
+/// A job goes back into its queue: the start time that it was given while it ran does not keep it there.
+fn again(id: &str, job: &Value, line: &str) -> Value {
+    let mut answer = accept();
+    if Commitment::parse(line).is_ok_and(|commitment| starts_when_running(job, &commitment)) {
+        answer["wake"] = json!([id]);
+    }
+    answer
 }
 
 /// What its first host measured, where that has seen its end.

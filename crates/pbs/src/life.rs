@@ -156,6 +156,10 @@ impl Server {
     /// qalter: what is committed stays, a planned start too, and a deferred promise is not put off until it cannot be kept.
     pub(super) fn modify(&mut self, job: &Value, now: f64) -> Value {
         let by_root = text(job, "by") == Some("root");
+        // A hook has this altered when it has let the job run, and tries again.
+        if by_root && self.comes_early(job) {
+            return refuse("libra: it does not run yet");
+        }
         let planned = (self.moves_planned_start(job, now)).filter(|_| !by_root);
         if let Some(problem) = planned.or_else(|| self.put_off(job)) {
             return refuse(format!("libra: {problem}"));

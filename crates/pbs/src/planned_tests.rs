@@ -229,6 +229,50 @@ fn its_start_is_not_its_users_to_alter() {
     assert!(!server.book().contains("2.s"));
 }
 
+/// PBS's alarms for the start times that it had would have it run twice.
+#[test]
+fn once_it_runs_its_start_time_is_behind_its_deadline() {
+    let mut server = busy();
+    let job = planned(&mut server, "2.s", dedicated("50", "300"));
+    let first = enter(&mut one_node(), "1.s", dedicated("100", "1000"), 1000.0);
+    ends(&mut server, "1.s", &first, 1020.0);
+    let begun = run(&mut server, &job, 1021.0);
+    assert_eq!(begun["start_when_running"], 1300 + 86_400);
+    let line = line(&begun).line();
+    assert_eq!(
+        start(&mut server, "2.s", &line, 1023.0)["verdict"],
+        "accept"
+    );
+
+    let mut alter = |by: &str, runs: bool| {
+        let altered = json!({"id": "2.s", "commitment": line, "keys": [], "by": by, "runs": runs,
+            "start": begun["start_when_running"]});
+        let event = json!({"event": "modifyjob", "job": altered});
+        ask(&mut server, event, 1024.0)["verdict"].clone()
+    };
+    assert_eq!(alter("root", false), "refuse", "it would wait for so long");
+    assert_eq!(alter("root", true), "accept");
+
+    // Taken back into its queue, it does not wait for that either, and has its share.
+    let back = json!({"id": "2.s", "state": "E", "substate": 60, "commitment": line, "exec_vnode": "(n1:ncpus=0)",
+        "start": begun["start_when_running"]});
+    let mut requeue =
+        |job: &Value| ask(&mut server, json!({"event": "jobobit", "job": job}), 1030.0);
+    assert_eq!(requeue(&back)["wake"], json!(["2.s"]));
+    assert_eq!(
+        requeue(&with(back.clone(), "start", "1022")).get("wake"),
+        None
+    );
+    let waits = with(with(back.clone(), "state", "W"), "substate", "30");
+    let records =
+        json!({"event": "records", "nodes": [node("n1", "1")], "jobs": [waits], "taken": 1031.0});
+    ask(&mut server, records, 1031.0);
+    assert!(server.book().contains("2.s"));
+    let mut next = || ask(&mut server, json!({"event": "gone", "jobs": []}), 1032.0);
+    assert_eq!(next()["wake"], json!(["2.s"]));
+    assert_eq!(next().get("wake"), None);
+}
+
 #[test]
 fn what_cannot_begin_any_more_is_given_back() {
     let mut server = busy();
