@@ -103,11 +103,22 @@ def wake(jobs):
 
 
 def alter_when_running(job, start):
-    """A job that waited runs in a moment, and has another start time from then on: crates/pbs/src/deferred.rs says why. The hook of qalter refuses it before."""
+    """A planned job runs in a moment, and has another start time from then on: crates/pbs/src/planned.rs says why. While it does not run it must not have that one: it is looked
+    at first, and the hook of qalter refuses it."""
     try:
-        alter_later('(for pause in 2 1 1 1 2 3 5 10 20; do sleep "$pause"; "$@" && exit; done) &', start, job)
+        alter_later(WHEN_RUNNING, start, job)
     except Exception as fault:
         log("%s: its alarms stay with PBS: %s" % (job, fault), pbs.EVENT_ERROR)
+
+
+# The last word is the job, the first the program's path. 42: its host has said that it runs (job.h).
+WHEN_RUNNING = """
+for job; do :; done
+(for pause in 1 1 1 2 3 5 10 20; do
+    sleep "$pause"
+    "${1%/*}/qstat" -f "$job" | grep -q '^ *substate = 42$' && "$@" && exit
+done) &
+"""
 
 
 def alter_later(script, start, *jobs):
@@ -263,6 +274,7 @@ def job_record(job):
         eligible=seconds(job.etime),
         start=seconds(job.Execution_Time),
         started=seconds(job.stime),
+        runs=seconds(job.run_count),
         info=string(resource(resources, "libra_info")),
         progress=string(resource(job.resources_used, "libra_progress")),
     )

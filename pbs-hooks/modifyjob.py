@@ -1,10 +1,6 @@
 # qalter: what is committed stays as it is.
 
 
-# PBS's substate of a job whose host has said that it runs (job.h).
-RUNNING = 42
-
-
 def judge(event):
     if event.job_o is None:
         return
@@ -18,7 +14,7 @@ def judge(event):
     if commitment or any(key in TERMS or key.startswith("libra_") for key in keys):
         answer = Libra().ask("modifyjob", job={
             "id": event.job_o.id, "commitment": commitment, "keys": keys, "start": seconds(event.job.Execution_Time), "by": str(event.requestor),
-            "runs": state_of(event.job_o) == "R" and int(event.job_o.substate or 0) == RUNNING,
+            "state": state_of(event.job_o), "substate": int(event.job_o.substate or 0), "start_before": seconds(event.job_o.Execution_Time),
             "terms": string(changed["libra_terms"]) if "libra_terms" in keys else None})
         if answer["verdict"] == "refuse":
             reject(event, answer["text"])

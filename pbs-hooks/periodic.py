@@ -13,7 +13,7 @@ PLACE_TAKEN = "deferred: it is held, so its planned place is not kept any more; 
 ANEW = ("(its promise was deferred)", "(asked anew after a hold)", "(it was planned)")
 MOST_TOLD = 50
 SOON = 5
-# As in crates/pbs/src/deferred.rs.
+# As in crates/pbs/src/planned.rs.
 BEHIND_DEADLINE = 86400
 
 
@@ -29,6 +29,7 @@ def write(event):
         json.dump(dict(found, taken=taken), file)
     os.replace(path + ".new", path)
     tell_planned(found["jobs"], before)
+    let_begin(found["jobs"])
     tell_held(found["jobs"])
     take_places(found["jobs"])
     tell_slipped(found["jobs"])
@@ -70,6 +71,13 @@ def is_put_back(job):
 
 def terms_of(line):
     return dict(pair.partition("=")[::2] for pair in line.split(":"))
+
+
+def let_begin(jobs):
+    """Those of them that nobody has told to begin at once: the server was down, or PBS had no event of it."""
+    back = [job["id"] for job in jobs if job["commitment"] and job["state"] == "W" and not job["held"] and not is_deferred(job["commitment"]) and is_put_back(job)]
+    if back:
+        qalter("jobs that were taken back into their queues are not told to begin", "-a", start_of(time.time() + 1), *back[:MOST_TOLD])
 
 
 def tell_slipped(jobs):

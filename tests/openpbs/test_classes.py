@@ -243,14 +243,14 @@ class Classes(Site):
                 return job, alarm
             over.touch()
             self.met(first, job)
-            pbs.qmgr("delete hook libra_test_end")
+            pbs.delete_hook("libra_test_end")
             return None
 
         def starts(found):
             return time.mktime(time.strptime(found["Execution_Time"])) if "Execution_Time" in found else 0
 
         job, alarm = pbs.in_time("ending before its alarm", once, (20, 100))
-        self.addCleanup(pbs.qmgr, "delete hook libra_test_end")
+        self.addCleanup(pbs.delete_hook, "libra_test_end")
         # The server's clock is ours; another second for what it does then.
         pbs.wait("the alarm has gone off", lambda: time.time() > alarm + 2)
         over.touch()
@@ -258,16 +258,23 @@ class Classes(Site):
         self.assertEqual((found["run_count"], found["Exit_status"]), ("1", "0"))
         self.met(job)
 
-    def test_a_planned_job_that_is_rerun_does_not_wait(self):
-        """Its start time is behind its deadline then."""
+    def test_a_planned_job_that_is_rerun_keeps_its_share(self):
+        """Its start time is behind its deadline then; it begins at once nevertheless, by what was committed to it."""
         pbs, enough, done = self.pbs, self.file("enough"), self.file("done")
         first = self.has_it(HOUR, idle_until(enough))
         job = self.planned(HOUR, script=idle_until(done))
         enough.touch()
         self.begun(job)
         pbs.wait_job(job, "has another start time", lambda found: "Execution_Time" in found)
-        pbs.must("qrerun", job)
-        pbs.wait_started(job, runs=2)
+        before = self.terms(job)
+        # PBS's records are looked at while it waits as well.
+        self.every_second()
+        for runs in (2, 3):
+            pbs.must("qrerun", job)
+            pbs.wait_started(job, runs=runs)
+            self.assertEqual(self.terms(job), before)
+            self.assertIn(BEGUN, self.info(job))
+            pbs.wait_job(job, "has it anew", lambda found: "Execution_Time" in found)
         done.touch()
         self.met(first, job)
 

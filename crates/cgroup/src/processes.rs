@@ -236,8 +236,8 @@ fn parse_stat(text: &str) -> Option<Stat> {
     })
 }
 
-/// A process, its descendants, and members of sessions led by any of these (whose parents may have gone). This process, and what it has
-/// started, only if it is the one that is named: a hook that is a child of what it is asked for is no part of the job.
+/// A process, its descendants, and members of sessions led by any of these (whose parents may have gone). This process, and through it what it
+/// has started, only if it is the one that is named: a hook that is a child of what it is asked for is no part of the job.
 pub(crate) fn tree(pid: i32) -> BTreeSet<i32> {
     let mut all = BTreeMap::new();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {

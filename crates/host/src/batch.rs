@@ -245,6 +245,7 @@ impl Host {
                 self.part_with(enforcer, &id, old.as_ref());
                 // This process is in the group already: once it is held to its share it must not hold the lock.
                 drop(lock);
+                entry = self.note_start(entry, pid)?;
                 if let Err(error) = taken.and_then(|mut group| group.set(&limits)) {
                     return self.leave_unenforced(entry, pid, error.to_string(), is_counted);
                 }

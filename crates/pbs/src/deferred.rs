@@ -29,24 +29,6 @@ use serde_json::{Map, Value, json};
 /// Seconds until a job that was accepted is eligible again: more than the hook needs. PBS's times are whole seconds.
 pub(super) const PAUSE: f64 = 2.0;
 
-/// Seconds behind its deadline that the start time of a job lies that was begun early, while it runs.
-const BEHIND_DEADLINE: f64 = 86_400.0;
-
-/// The start time that a job is given once it runs, Unix time.
-///
-/// Of every start time that a waiting job was ever given pbs_server keeps an alarm, of those that were put forward since as well. One that goes off while
-/// the job is ending puts it back into its queue, and it runs a second time (`job_wait_over` and `svr_evaljobstate` of OpenPBS 23.06, which leave
-/// only running jobs be). No alarm does anything to a job whose start time is yet to come.
-pub(super) fn start_when_running(commitment: &Commitment) -> u64 {
-    (commitment.submitted + commitment.request.terms.deadline + BEHIND_DEADLINE).ceil() as u64
-}
-
-/// Returns true if a job's record or event has that start time; its line may have been rounded since.
-pub(super) fn starts_when_running(job: &Value, commitment: &Commitment) -> bool {
-    let wanted = start_when_running(commitment) as f64;
-    number(job, "start").is_ok_and(|start| (start - wanted).abs() <= 1.0)
-}
-
 impl Server {
     /// PBS would run a job whose promise was deferred.
     pub(super) fn confirm(
@@ -135,20 +117,12 @@ impl Server {
         let mut answer = refuse(format!("libra: {told}; PBS starts it in a moment"));
         answer["resources"] = resources.into();
         answer["start"] = ((now + PAUSE).floor() as u64).into();
-        answer["start_when_running"] = start_when_running(commitment).into();
         answer["log"] = json!([format!("job {id}, {before}, {info}")]);
         Ok(answer)
     }
 }
 
 impl Server {
-    /// Returns true if a job is to be given the start time of one that runs, and does not run.
-    pub(super) fn comes_early(&self, job: &Value) -> bool {
-        let commitment = text(job, "commitment").and_then(|line| Commitment::parse(line).ok());
-        job["runs"] != true
-            && commitment.is_some_and(|commitment| starts_when_running(job, &commitment))
-    }
-
     /// Why a job may not be altered to start so late (`qalter -a`): its deferred promise could not be kept.
     pub(super) fn put_off(&self, job: &Value) -> Option<String> {
         let start = number(job, "start").ok()?;

@@ -1,5 +1,6 @@
 //! An accepted job in PBS: it gets its id, starts, ends; and what may not be done to it.
 
+use super::planned::{start_when_running, was_planned};
 use super::release::Claim;
 use super::server::{Server, accept, internal, refuse};
 use super::subjobs::{ids, is_subjob, subjob_of};
@@ -112,7 +113,11 @@ impl Server {
             );
         }
         self.admission.book.started(id, now).map_err(internal)?;
-        Ok(accept())
+        let mut answer = accept();
+        if was_planned(job) {
+            answer["start_when_running"] = start_when_running(&commitment).into();
+        }
+        Ok(answer)
     }
 
     /// PBS places the subjobs of an array itself: this one takes the place of one that waits, or a new one.
@@ -156,9 +161,8 @@ impl Server {
     /// qalter: what is committed stays, a planned start too, and a deferred promise is not put off until it cannot be kept.
     pub(super) fn modify(&mut self, job: &Value, now: f64) -> Value {
         let by_root = text(job, "by") == Some("root");
-        // A hook has this altered when it has let the job run, and tries again.
-        if by_root && self.comes_early(job) {
-            return refuse("libra: it does not run yet");
+        if let Some(problem) = self.moves_start_when_running(job) {
+            return refuse(format!("libra: {problem}"));
         }
         let planned = (self.moves_planned_start(job, now)).filter(|_| !by_root);
         if let Some(problem) = planned.or_else(|| self.put_off(job)) {

@@ -237,40 +237,94 @@ fn once_it_runs_its_start_time_is_behind_its_deadline() {
     let first = enter(&mut one_node(), "1.s", dedicated("100", "1000"), 1000.0);
     ends(&mut server, "1.s", &first, 1020.0);
     let begun = run(&mut server, &job, 1021.0);
-    assert_eq!(begun["start_when_running"], 1300 + 86_400);
+    assert_eq!(begun.get("start_when_running"), None, "it does not run yet");
+    let waits = json!({"id": "2.s", "state": "Q", "commitment": line(&begun).line(), "exec_vnode": "(n1:ncpus=0)",
+        "info": begun["resources"]["libra_info"], "runs": 0});
+    let answer = ask(
+        &mut server,
+        json!({"event": "runjob", "job": waits}),
+        1023.0,
+    );
+    assert_eq!(answer["verdict"], "accept");
+    let behind = answer["start_when_running"].as_f64().expect("a time");
+    assert_eq!(behind, 1300.0 + 86_400.0);
+
+    let mut alter = |state: &str, substate: i64, before: Value, start: f64| {
+        let altered = json!({"id": "2.s", "commitment": waits["commitment"], "keys": [], "by": "root", "state": state,
+            "substate": substate, "start_before": before, "start": start});
+        let answer = ask(
+            &mut server,
+            json!({"event": "modifyjob", "job": altered}),
+            1024.0,
+        );
+        answer["verdict"] == "accept"
+    };
+    for (state, substate) in [("Q", 10), ("W", 30), ("R", 41), ("E", 50)] {
+        assert!(
+            !alter(state, substate, Value::Null, behind),
+            "it would wait for so long"
+        );
+    }
+    assert!(alter("R", 42, Value::Null, behind));
+    assert!(!alter("R", 42, json!(behind), 1025.0), "a new alarm");
+    assert!(alter("W", 30, json!(behind), 1025.0));
+}
+
+/// Behind its deadline, then at once: it waits for nothing, though PBS says that it is eligible since just now.
+#[test]
+fn one_that_has_run_and_waits_again_keeps_its_share() {
+    let mut server = busy();
+    let job = planned(&mut server, "2.s", dedicated("50", "300"));
+    let first = enter(&mut one_node(), "1.s", dedicated("100", "1000"), 1000.0);
+    ends(&mut server, "1.s", &first, 1020.0);
+    let begun = run(&mut server, &job, 1021.0);
     let line = line(&begun).line();
     assert_eq!(
         start(&mut server, "2.s", &line, 1023.0)["verdict"],
         "accept"
     );
-
-    let mut alter = |by: &str, runs: bool| {
-        let altered = json!({"id": "2.s", "commitment": line, "keys": [], "by": by, "runs": runs,
-            "start": begun["start_when_running"]});
-        let event = json!({"event": "modifyjob", "job": altered});
-        ask(&mut server, event, 1024.0)["verdict"].clone()
-    };
-    assert_eq!(alter("root", false), "refuse", "it would wait for so long");
-    assert_eq!(alter("root", true), "accept");
-
-    // Taken back into its queue, it does not wait for that either, and has its share.
     let back = json!({"id": "2.s", "state": "E", "substate": 60, "commitment": line, "exec_vnode": "(n1:ncpus=0)",
-        "start": begun["start_when_running"]});
+        "info": begun["resources"]["libra_info"], "runs": 1, "start": 1300 + 86_400});
     let mut requeue =
-        |job: &Value| ask(&mut server, json!({"event": "jobobit", "job": job}), 1030.0);
+        |job: &Value| ask(&mut server, json!({"event": "jobobit", "job": job}), 1200.0);
     assert_eq!(requeue(&back)["wake"], json!(["2.s"]));
     assert_eq!(
         requeue(&with(back.clone(), "start", "1022")).get("wake"),
         None
     );
-    let waits = with(with(back.clone(), "state", "W"), "substate", "30");
-    let records =
-        json!({"event": "records", "nodes": [node("n1", "1")], "jobs": [waits], "taken": 1031.0});
-    ask(&mut server, records, 1031.0);
-    assert!(server.book().contains("2.s"));
-    let mut next = || ask(&mut server, json!({"event": "gone", "jobs": []}), 1032.0);
-    assert_eq!(next()["wake"], json!(["2.s"]));
-    assert_eq!(next().get("wake"), None);
+    let waits = |state: &str, more: Value| {
+        let mut job = with(back.clone(), "state", state);
+        for (key, value) in more.as_object().expect("an object") {
+            job[key] = value.clone();
+        }
+        json!({"event": "records", "nodes": [node("n1", "1")], "jobs": [job], "taken": 1201.0})
+    };
+    let holds = |records: &Value| {
+        let mut server = Server::new(&config(""));
+        ask(&mut server, records.clone(), 1201.0);
+        server.book().contains("2.s")
+    };
+    for records in [
+        waits("W", json!({})),
+        waits("W", json!({"start": 1202})),
+        waits("Q", json!({"start": null, "eligible": 1202})),
+    ] {
+        ask(&mut server, records.clone(), 1201.0);
+        assert!(server.book().contains("2.s"), "{records}");
+        assert!(holds(&records), "after a restart as well: {records}");
+    }
+    // As any other: by its user's will, before it has run, or where its record says that it was held.
+    for records in [
+        waits("H", json!({"held": "u"})),
+        waits("W", json!({"start": 1400})),
+        waits("Q", json!({"start": null, "eligible": 1202, "runs": 0})),
+        waits(
+            "Q",
+            json!({"start": null, "eligible": 1202, "info": "held: its share is given back"}),
+        ),
+    ] {
+        assert!(!holds(&records), "{records}");
+    }
 }
 
 #[test]

@@ -9,7 +9,6 @@
 //! `progress` is what the execution hosts measured last: `{"n1": "12.5@1700000000.1"}`, processor seconds per slot
 //! and when, with `@end` behind it where the job had ended there, and behind that how many seconds it ran. It is JSON because PBS adds up the hosts' values of a job: numbers, or objects key by key. PBS's own `resources_used.cput` is whole seconds and up to two minutes old, so it is not used.
 
-use super::deferred::starts_when_running;
 use super::front_end::NodeResources;
 use super::life::{in_judged_chunks, record};
 use super::release::{Claim, claim, is_unpaid};
@@ -37,7 +36,6 @@ impl Server {
         let mut log = self.release(jobs, taken, now);
         self.forget_given_back(jobs, taken);
         self.note_held(jobs, taken);
-        self.note_put_back(jobs);
         (snapshot.jobs).retain(|job| {
             let id = job.id.as_deref().unwrap_or_default();
             job.phase == Phase::Running || !self.given_back.contains_key(id)
@@ -84,18 +82,6 @@ impl Server {
         });
         log.extend(accounts.unwrap_or_default());
         Ok(json!({"verdict": "accept", "log": log, "not_taken": not_taken}))
-    }
-
-    /// Jobs whose return into the queue nobody has told of.
-    fn note_put_back(&mut self, jobs: &[Value]) {
-        let waits = |job: &&Value| {
-            let commitment = text(job, "commitment").and_then(|line| Commitment::parse(line).ok());
-            text(job, "state") == Some("W")
-                && commitment.is_some_and(|commitment| starts_when_running(job, &commitment))
-        };
-        let ids = jobs.iter().filter(waits).filter_map(|job| text(job, "id"));
-        self.put_back = ids.map(str::to_string).collect();
-        self.has_left |= !self.put_back.is_empty();
     }
 
     /// Jobs that gave their share back before `taken` and are not in the records of then are gone.

@@ -11,8 +11,8 @@
 //! That a job was held is read from PBS's own record, so that it is known after a restart as well: a job becomes eligible to run (its `etime`)
 //! when it is submitted, and when it is released (but see [`Server::note_held`]).
 
-use super::deferred::starts_when_running;
 use super::front_end::Front;
+use super::planned::{has_run_as_planned, starts_when_running};
 use super::problem::{NotTaken, Problem};
 use super::server::{Server, accept_with, internal, refuse};
 use super::subjobs::{ids, ids_among, is_subjob};
@@ -67,12 +67,15 @@ pub(super) fn claim(job: &Value, commitment: &Commitment, at: f64) -> Claim {
     }
     // One that was accepted just now for a deferred promise waits a moment for PBS's scheduler.
     let resumes = |start| start <= commitment.submitted + AT_MOST_PAUSED;
-    // Nor is one that has run, and was taken back into its queue.
-    let starts = number(job, "start").is_ok_and(resumes) || starts_when_running(job, commitment);
+    // So does one that has run and was taken back into its queue, behind its deadline first; its `etime` is new then.
+    let again = has_run_as_planned(job);
+    let begins = |start| resumes(start) || again && start <= at + AT_MOST_PAUSED;
+    let starts =
+        number(job, "start").is_ok_and(begins) || again && starts_when_running(job, commitment);
     let later = state == "W" && !starts;
     let held = is_held(job) || later;
-    let late =
-        number(job, "eligible").is_ok_and(|eligible| eligible > commitment.submitted + AT_ONCE);
+    let late = !again
+        && number(job, "eligible").is_ok_and(|eligible| eligible > commitment.submitted + AT_ONCE);
     if held || late {
         Claim::Held
     } else if at >= commitment.submitted + commitment.request.terms.deadline {

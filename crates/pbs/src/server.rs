@@ -66,8 +66,6 @@ pub struct Server {
     pub(super) planned_last: Option<(u64, Option<Vec<u32>>)>,
     /// Whether somebody may have left since it was asked which planned jobs fit.
     pub(super) has_left: bool,
-    /// Jobs that were taken back into their queue, and have the start time still that they were given while they ran.
-    pub(super) put_back: Vec<String>,
     /// Jobs without terms that use what is counted.
     pub(super) others: Others,
     /// What became of the submission that was answered last.
@@ -110,7 +108,6 @@ impl Server {
             planned: HashMap::new(),
             planned_last: None,
             has_left: false,
-            put_back: Vec::new(),
             others: Others::default(),
             judged: None,
         };
@@ -178,7 +175,6 @@ impl Server {
             let mut woken = self.wake(number(event, "now")?);
             let requeued = list(&answer, "wake").iter().filter_map(Value::as_str);
             woken.extend(requeued.map(str::to_string));
-            woken.append(&mut self.put_back);
             if !woken.is_empty() {
                 answer["wake"] = woken.into();
             }
