@@ -162,11 +162,13 @@ static int attaches_its_parent(void)
 {
     libra_host *host = NULL;
     char own[4096], parent[4096], now[4096];
-    return groups_of(getpid(), own, sizeof own) && groups_of(getppid(), parent, sizeof parent) &&
-           strcmp(own, parent) == 0 && libra_host_open(config, &host) == 1 &&
-           libra_host_attach(host, "14.server", (int)getppid()) == 1 &&
-           groups_of(getpid(), now, sizeof now) && strcmp(own, now) == 0 &&
-           groups_of(getppid(), now, sizeof now) && strcmp(own, now) != 0;
+    int is_so = groups_of(getpid(), own, sizeof own) && groups_of(getppid(), parent, sizeof parent) &&
+                strcmp(own, parent) == 0 && libra_host_open(config, &host) == 1 &&
+                libra_host_attach(host, "14.server", (int)getppid()) == 1 &&
+                groups_of(getpid(), now, sizeof now) && strcmp(own, now) == 0 &&
+                groups_of(getppid(), now, sizeof now) && strcmp(own, now) != 0;
+    libra_host_close(host);
+    return is_so;
 }
 
 static void a_hook_stays_outside(void)
@@ -179,6 +181,7 @@ static void a_hook_stays_outside(void)
     CHECK(libra_host_open(config, &host) == 1);
     part.share = 0.4;
     CHECK(libra_host_begin(host, "14.server", &job, &part) == 1);
+    libra_host_close(host);
     starter = fork();
     if (starter == 0) {
         hook = fork();
@@ -187,6 +190,7 @@ static void a_hook_stays_outside(void)
         _exit(waitpid(hook, &status, 0) == hook && WIFEXITED(status) ? WEXITSTATUS(status) : 2);
     }
     CHECK(waitpid(starter, &status, 0) == starter && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    CHECK(libra_host_open(config, &host) == 1);
     CHECK(libra_host_end(host, "14.server", NULL) == 0);
     libra_host_close(host);
 }
