@@ -103,7 +103,7 @@ def wake(jobs):
 
 
 def alter_when_running(job, start):
-    """A planned job runs in a moment, and has another start time from then on: crates/pbs/src/planned.rs says why. While it does not run it must not have that one: it is looked
+    """A planned job runs in a moment, and has another start time from then on: crates/pbs/src/alarms.rs says why. While it does not run it must not have that one: it is looked
     at first, and the hook of qalter refuses it."""
     try:
         alter_later(WHEN_RUNNING, start, job)

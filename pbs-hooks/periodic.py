@@ -13,7 +13,7 @@ PLACE_TAKEN = "deferred: it is held, so its planned place is not kept any more; 
 ANEW = ("(its promise was deferred)", "(asked anew after a hold)", "(it was planned)")
 MOST_TOLD = 50
 SOON = 5
-# As in crates/pbs/src/planned.rs.
+# As in crates/pbs/src/alarms.rs.
 BEHIND_DEADLINE = 86400
 
 

@@ -5,8 +5,8 @@
 //!   A measurement that was taken while the job ran is never taken for its end, however late it was.
 //! - A job whose record has no exit status was not seen to end by anybody: it was taken away, and has met nothing.
 
+use super::alarms::starts_when_running;
 use super::life::read;
-use super::planned::starts_when_running;
 use super::records::{Measured, measured};
 use super::server::{Server, accept, accept_and_log};
 use super::subjobs::subjob_of;

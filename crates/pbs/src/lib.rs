@@ -13,6 +13,7 @@
 //! What PBS writes is read in one place each: [`select`] (what a job asks for, [`plain`] without terms and [`nodes`] in the oldest way), [`exec_vnode`] (where it
 //! runs), [`records`] (jobs and nodes).
 
+mod alarms;
 #[cfg(test)]
 mod class_tests;
 mod deferred;

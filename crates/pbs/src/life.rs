@@ -1,6 +1,6 @@
 //! An accepted job in PBS: it gets its id, starts, ends; and what may not be done to it.
 
-use super::planned::{start_when_running, was_planned};
+use super::alarms::{moves_start_when_running, start_when_running, was_planned};
 use super::release::Claim;
 use super::server::{Server, accept, internal, refuse};
 use super::subjobs::{ids, is_subjob, subjob_of};
@@ -161,7 +161,7 @@ impl Server {
     /// qalter: what is committed stays, a planned start too, and a deferred promise is not put off until it cannot be kept.
     pub(super) fn modify(&mut self, job: &Value, now: f64) -> Value {
         let by_root = text(job, "by") == Some("root");
-        if let Some(problem) = self.moves_start_when_running(job) {
+        if let Some(problem) = moves_start_when_running(job) {
             return refuse(format!("libra: {problem}"));
         }
         let planned = (self.moves_planned_start(job, now)).filter(|_| !by_root);

@@ -4,7 +4,7 @@
 //! was down meanwhile. It has no node before and none of PBS's shares, as one whose promise is deferred ([`super::deferred`]). When it may begin sooner,
 //! because others have ended, an answer says so (`wake`), and the hook sets its start to a moment from now. Either way PBS's scheduler finds it, and the `runjob` hook asks here.
 //! Let begin, it has its nodes and its shares written into it, and runs with the next cycle. When it does not begin it goes back to its start time. While it runs
-//! it has a start time behind its deadline ([`start_when_running`]), for the sake of PBS's alarms.
+//! it has a start time behind its deadline, see [`super::alarms`].
 //!
 //! One that begins by right may find PBS's own shares of its nodes in use by who outlived its time: it is run without shares of its own there, since PBS would
 //! wait for them.
@@ -13,6 +13,7 @@
 //! such a job (its user, an administrator, a job that it is made to depend on) takes its place away: its promise is deferred from then on. The
 //! book does so when it sees the record, and the periodic hook writes it down.
 
+use super::alarms::BEFORE;
 use super::deferred::{Waiting, lost, tell};
 use super::life::{record, without_start};
 use super::server::{Known, Server, internal, refuse};
@@ -35,41 +36,6 @@ const TRIES_WITHIN: f64 = 10.0;
 
 /// Planned jobs that are looked at each time others have left, those that are due first.
 const MOST_LOOKED_AT: usize = 8;
-
-/// What one waited for that has begun.
-const BEFORE: &str = "it was planned";
-
-/// Seconds behind its deadline that its start time lies while it runs.
-const BEHIND_DEADLINE: f64 = 86_400.0;
-
-/// PBS's substate of a job whose host has said that it runs (job.h).
-const RUNNING: f64 = 42.0;
-
-/// The start time that a job is given once it runs, Unix time.
-///
-/// Of every start time that a waiting job was ever given pbs_server keeps an alarm, of those that were put forward since as well. One that goes off while
-/// the job is ending puts it back into its queue, and it runs a second time (`job_wait_over` and `svr_evaljobstate` of OpenPBS 23.06, which leave
-/// only running jobs be). No alarm does anything to a job whose start time is yet to come.
-pub(super) fn start_when_running(commitment: &Commitment) -> u64 {
-    (commitment.submitted + commitment.request.terms.deadline + BEHIND_DEADLINE).ceil() as u64
-}
-
-/// Returns true if a job's record or event has that start time; its line may have been rounded since.
-pub(super) fn starts_when_running(job: &Value, commitment: &Commitment) -> bool {
-    let wanted = start_when_running(commitment) as f64;
-    number(job, "start").is_ok_and(|start| (start - wanted).abs() <= 1.0)
-}
-
-/// Returns true if a job was let begin at or before its planned start, by its record.
-pub(super) fn was_planned(job: &Value) -> bool {
-    let before = text(job, "info").and_then(|info| info.strip_suffix(')')?.strip_suffix(BEFORE));
-    before.is_some_and(|info| info.ends_with('('))
-}
-
-/// Returns true if it has run since, so that it is in its queue once more if it waits.
-pub(super) fn has_run_as_planned(job: &Value) -> bool {
-    was_planned(job) && number(job, "runs").is_ok_and(|runs| runs >= 1.0)
-}
 
 impl Server {
     /// Whether a job that PBS would run has its planned place still. One that was let begin, and PBS could not write that down, has it again.
@@ -182,20 +148,6 @@ impl Server {
             self.planned.entry(id.clone()).or_default().woken = now + TRIES_WITHIN;
         }
         woken
-    }
-
-    /// What may not be done to the start of one that has begun: it is behind its deadline while it runs, and only then.
-    pub(super) fn moves_start_when_running(&self, job: &Value) -> Option<&'static str> {
-        let commitment = Commitment::parse(text(job, "commitment")?).ok()?;
-        number(job, "start").ok()?;
-        let runs = text(job, "state") == Some("R");
-        if starts_when_running(job, &commitment) {
-            let is_started = runs && number(job, "substate").is_ok_and(|state| state == RUNNING);
-            return (!is_started).then_some("it does not run yet");
-        }
-        let before = json!({"start": job["start_before"]});
-        (runs && starts_when_running(&before, &commitment))
-            .then_some("it runs, and its start time keeps PBS's alarms off")
     }
 
     /// What may not be done to the start of a planned job (`qalter -a`).

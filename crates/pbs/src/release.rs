@@ -11,8 +11,8 @@
 //! That a job was held is read from PBS's own record, so that it is known after a restart as well: a job becomes eligible to run (its `etime`)
 //! when it is submitted, and when it is released (but see [`Server::note_held`]).
 
+use super::alarms::{has_run_as_planned, starts_when_running};
 use super::front_end::Front;
-use super::planned::{has_run_as_planned, starts_when_running};
 use super::problem::{NotTaken, Problem};
 use super::server::{Server, accept_with, internal, refuse};
 use super::subjobs::{ids, ids_among, is_subjob};
