@@ -61,6 +61,8 @@ pub struct HookFound {
     pub events: Vec<String>,
     pub order: i64,
     pub freq: Option<u32>,
+    /// Seconds after which PBS ends a run.
+    pub alarm: Option<u32>,
     /// Python text and configuration; read for Libra's hooks and for pbs_cgroups only.
     pub content: String,
     pub config: String,
@@ -130,6 +132,7 @@ pub fn hooks(text: &str) -> BTreeMap<String, HookFound> {
                 .collect(),
             order: get("order").parse().unwrap_or(1),
             freq: get("freq").parse().ok(),
+            alarm: get("alarm").parse().ok(),
             ..HookFound::default()
         };
         (name, hook)
@@ -263,7 +266,7 @@ mod tests {
     fn a_list_of_hooks_is_read_with_its_long_lines() {
         let text = "Max open servers: 49\nSched default\n    state = idle\n\nHook pbs_cgroups\n    type = site\n    enabled = false\n    \
                     event = execjob_begin,execjob_epilogue,\n\texecjob_attach,\n\texechost_periodic\n    \
-                    freq = 120\n    order = 100\n\nHook mine\n    enabled = true\n    event = queuejob\n    order = -3\n";
+                    freq = 120\n    order = 100\n    alarm = 90\n\nHook mine\n    enabled = true\n    event = queuejob\n    order = -3\n";
         let hooks = hooks(text);
         assert_eq!(hooks.len(), 2);
         let cgroups = &hooks["pbs_cgroups"];
@@ -277,8 +280,8 @@ mod tests {
             ]
         );
         assert_eq!(
-            (cgroups.enabled, cgroups.order, cgroups.freq),
-            (false, 100, Some(120))
+            (cgroups.enabled, cgroups.order, cgroups.freq, cgroups.alarm),
+            (false, 100, Some(120), Some(90))
         );
         assert_eq!((hooks["mine"].enabled, hooks["mine"].order), (true, -3));
     }

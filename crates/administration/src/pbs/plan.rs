@@ -134,7 +134,8 @@ fn make_hook(found: Option<&HookFound>, hook: &Hook, config: &str, files: &Path)
         config_differs = found.config != config;
         let other_event = found.events != [hook.event];
         let other_freq = hook.freq.is_some() && found.freq != hook.freq;
-        let differs = content_differs || config_differs || other_freq;
+        let other_alarm = hook.alarm.is_some() && found.alarm != hook.alarm;
+        let differs = content_differs || config_differs || other_freq || other_alarm;
         create = other_event;
         // A periodic hook may be running at any time, and a live one must never be edited.
         if create || (hook.freq.is_some() && differs) {
@@ -147,19 +148,25 @@ fn make_hook(found: Option<&HookFound>, hook: &Hook, config: &str, files: &Path)
             if let Some(freq) = hook.freq.filter(|_| other_freq) {
                 plan.push(qmgr(format!("set hook {} freq={freq}", hook.name)));
             }
+            if let Some(alarm) = hook.alarm.filter(|_| other_alarm) {
+                plan.push(qmgr(format!("set hook {} alarm={alarm}", hook.name)));
+            }
             if found.order != i64::from(hook.order) {
                 plan.push(qmgr(format!("set hook {} order={}", hook.name, hook.order)));
             }
         }
     }
     if create {
-        let freq = hook
-            .freq
-            .map(|freq| format!(",freq={freq}"))
-            .unwrap_or_default();
+        let set = |key: &str, value: Option<u32>| {
+            value.map_or(String::new(), |value| format!(",{key}={value}"))
+        };
         let make = format!(
-            "create hook {} event={}{freq},order={},enabled=false",
-            hook.name, hook.event, hook.order
+            "create hook {} event={}{}{},order={},enabled=false",
+            hook.name,
+            hook.event,
+            set("freq", hook.freq),
+            set("alarm", hook.alarm),
+            hook.order
         );
         let entry = Installed::Hook(hook.name.to_string());
         plan.push(Planned::making(Step::Qmgr(make), entry));

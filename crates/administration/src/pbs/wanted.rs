@@ -68,6 +68,8 @@ pub struct Hook {
     pub order: u32,
     /// Seconds between two runs of a periodic one.
     pub freq: Option<u32>,
+    /// Seconds after which PBS ends a run; None leaves PBS's own, 30, or what a site has set.
+    pub alarm: Option<u32>,
     /// What comes after the part that all hooks have.
     body: &'static str,
 }
@@ -86,6 +88,7 @@ macro_rules! hook {
             event: $event,
             order: $order,
             freq: $freq,
+            alarm: None,
             body: include_str!(concat!("../../../../pbs-hooks/", $event, ".py")),
         }
     };
@@ -110,7 +113,11 @@ pub const HOOKS: [Hook; 18] = [
     hook!("jobobit", LAST_ON_SERVER, None),
     hook!("modifyvnode", LAST_ON_SERVER, None),
     hook!("management", LAST_ON_SERVER, None),
-    hook!("periodic", LAST_ON_SERVER, Some(30)),
+    // It looks at all jobs, in a process beside the server, and PBS begins no other while it runs.
+    Hook {
+        alarm: Some(600),
+        ..hook!("periodic", LAST_ON_SERVER, Some(30))
+    },
     hook!("queuejob", LAST_ON_SERVER, None),
 ];
 

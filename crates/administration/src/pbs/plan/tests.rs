@@ -60,6 +60,7 @@ fn qmgr(found: &mut Found, directive: &str) {
                 events: vec![attributes["event"].clone()],
                 order: attributes["order"].parse().expect("a number"),
                 freq: attributes.get("freq").and_then(|freq| freq.parse().ok()),
+                alarm: attributes.get("alarm").and_then(|alarm| alarm.parse().ok()),
                 ..HookFound::default()
             };
             assert!(found.hooks.insert(name.to_string(), made).is_none());
@@ -73,6 +74,7 @@ fn qmgr(found: &mut Found, directive: &str) {
             match setting.split_once('=').expect("a setting") {
                 ("enabled", on) => hook.enabled = on == "true",
                 ("freq", freq) => hook.freq = freq.parse().ok(),
+                ("alarm", alarm) => hook.alarm = alarm.parse().ok(),
                 ("order", order) => hook.order = order.parse().expect("a number"),
                 other => panic!("{other:?} of a hook must not be set"),
             }
@@ -270,6 +272,19 @@ fn hooks_are_replaced_without_a_gap_and_periodic_ones_never_live() {
             "qmgr -c 'set hook libra_periodic enabled=false'",
             "qmgr -c 'import hook libra_periodic application/x-python default /files/libra_periodic.py'",
             "qmgr -c 'import hook libra_queuejob application/x-python default /files/libra_queuejob.py'",
+            "qmgr -c 'set hook libra_periodic enabled=true'",
+        ]
+    );
+    // One that PBS would end after its own 30 s, as installed before.
+    let (mut found, record) = installed();
+    found.hooks.get_mut("libra_periodic").expect("made").alarm = Some(30);
+    let plan = install(&found, &wanted(), &record, &files());
+    let steps: Vec<String> = plan.iter().map(|p| p.step.to_string()).collect();
+    assert_eq!(
+        steps,
+        [
+            "qmgr -c 'set hook libra_periodic enabled=false'",
+            "qmgr -c 'set hook libra_periodic alarm=600'",
             "qmgr -c 'set hook libra_periodic enabled=true'",
         ]
     );
