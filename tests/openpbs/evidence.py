@@ -5,7 +5,8 @@ Asked while the cluster is still there, before the test takes down what it made.
 
 import re
 
-MOST_JOBS, MOST_LINES = 3, 40
+MOST_JOBS, MOST_LINES, MOST_BEFORE = 3, 40, 12
+FAULT = "fault in libra_"
 # Of a daemon that was started anew meanwhile, or a host that was not there.
 ALWAYS = re.compile(r"initialization type|ReplyHello|node (?:up|down)|Server@\S+;(?:Starting|Server Ready)|Restarting Python")
 
@@ -27,6 +28,11 @@ def said(pbs, text):
     chosen = chosen or [job for job, has in known.items() if has.get("job_state") not in ("F", "X")] or list(known)[-1:]
     logs = {what: pbs.log(what).splitlines() for what in ("server", *pbs.host_names, "sched")}
     lines = []
+    for what, all_lines in logs.items():
+        # What PBS itself says of it stands before.
+        for number in [number for number, line in enumerate(all_lines) if FAULT in line and FAULT in text][-2:]:
+            lines.append(f"---- a fault: log of {what}")
+            lines += [line[:400] for line in all_lines[max(number - MOST_BEFORE, 0):number + 3]]
     for job in chosen[-MOST_JOBS:]:
         # What tells most comes first: of a long passage the end may be lost.
         for what, all_lines in reversed(logs.items()):
