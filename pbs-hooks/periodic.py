@@ -23,7 +23,12 @@ def write(event):
     # The kernel counts in ticks, and a job may just then have been on its way into the server.
     taken = time.time() - (time.clock_gettime(time.CLOCK_BOOTTIME) - split_off()) - 1
     path = os.path.join(directory, "records.json")
-    found = records()
+    try:
+        found = records()
+    except AssertionError as fault:
+        # PBS could not make an object of what it has ("Failed to create job object", seen once, on a busy machine).
+        log("PBS is asked once more for what it has: %s" % fault)
+        found = records()
     before = known_jobs(path)
     with open(path + ".new", "w") as file:
         json.dump(dict(found, taken=taken), file)
