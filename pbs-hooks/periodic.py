@@ -71,7 +71,10 @@ def tell_held(jobs):
 def is_put_back(job):
     """Taken back into its queue, with the start time that it was given while it ran."""
     terms = terms_of(job["commitment"])
-    return abs(job["start"] - float(terms["submitted"]) - float(terms["deadline"]) - BEHIND_DEADLINE) <= 2
+    try:
+        return abs(job["start"] - float(terms["submitted"]) - float(terms["deadline"]) - BEHIND_DEADLINE) <= 2
+    except (KeyError, TypeError, ValueError):
+        return False  # a line that the library does not take either
 
 
 def terms_of(line):
