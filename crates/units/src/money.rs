@@ -6,8 +6,8 @@ use std::fmt;
 /// Micro-credits in a credit.
 pub const MICRO: i64 = 1_000_000;
 
-/// Most that can be named: 10^12 credits. An account can have four times that.
-const MOST: f64 = 1e12;
+/// Most that can be named, in micro-credits: 10^12 credits. An account can have four times that.
+const MOST: i64 = 1_000_000_000_000 * MICRO;
 
 /// Micro-credits; negative for what is owed.
 #[derive(
@@ -48,7 +48,7 @@ impl Money {
     }
 
     fn of(micro: f64) -> Money {
-        let most = MOST * MICRO as f64;
+        let most = MOST as f64;
         // A NaN becomes 0.
         Money(micro.clamp(-most, most) as i64)
     }
@@ -80,7 +80,7 @@ impl Money {
             .checked_mul(MICRO)
             .and_then(|whole| whole.checked_add(part))
         {
-            Some(micro) if micro as f64 <= MOST * MICRO as f64 => Ok(Money(micro)),
+            Some(micro) if micro <= MOST => Ok(Money(micro)),
             _ => Err(bad()),
         }
     }
@@ -119,6 +119,7 @@ mod tests {
             (".5", 500_000),
             ("3.", 3_000_000),
             ("1.000001", 1_000_001),
+            ("1000000000000", MOST),
         ] {
             assert_eq!(Money::parse(text), Ok(Money(micro)), "{text}");
         }
@@ -131,6 +132,7 @@ mod tests {
             "1 2",
             "inf",
             "9999999999999",
+            "1000000000000.000001",
             "unlimited",
             "+1",
         ] {
