@@ -13,9 +13,15 @@ pub fn cut(text: &str) -> String {
     printable(text, 64)
 }
 
-/// The same of a list or a message: 400 characters.
+/// The same of a list or a message: 400 characters, and no more than 900 bytes.
 pub fn in_one_line(text: &str) -> String {
-    printable(text, 400)
+    let mut line = printable(text, 400);
+    let mut most = line.len().min(900);
+    while !line.is_char_boundary(most) {
+        most -= 1;
+    }
+    line.truncate(most);
+    line
 }
 
 /// Its first characters, none of which moves a cursor or ends the line.
@@ -80,7 +86,17 @@ pub fn fine_percent(share: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::fine_percent;
+    use super::{fine_percent, in_one_line};
+
+    #[test]
+    fn a_line_is_short_whatever_is_in_it() {
+        for (sign, bytes) in [("a", 400), ("\u{7f}", 900), ("é", 800), ("\u{1f600}", 900)] {
+            let line = in_one_line(&sign.repeat(1000));
+            assert_eq!(line.len(), bytes, "{sign}");
+            assert!(!line.chars().any(char::is_control));
+        }
+        assert_eq!(in_one_line("a\nb"), "a\u{fffd}b");
+    }
 
     #[test]
     fn a_share_is_never_shown_as_nothing() {
