@@ -335,9 +335,10 @@ fn once<T>(key: &'static str, place: &mut Option<T>, value: T) -> Result<(), Ter
 
 fn amount(text: &str) -> Result<f64, String> {
     let plain = text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+    // Of 400 digits a budget without a limit would be made.
     text.parse()
         .ok()
-        .filter(|_| plain)
+        .filter(|credits: &f64| plain && credits.is_finite())
         .ok_or_else(|| format!("'{}' is not a number of credits", cut(text)))
 }
 
@@ -347,6 +348,17 @@ mod tests {
 
     fn read(text: &str) -> Result<PartialTerms, TermsError> {
         parse(text, &deadline_as_duration)
+    }
+
+    #[test]
+    fn no_number_of_digits_is_a_budget_without_a_limit() {
+        for key in ["budget", "penalty_rate"] {
+            let error = read(&format!("{key}={}", "1".repeat(310))).expect_err("too large");
+            assert!(
+                error.to_string().contains("is not a number of credits"),
+                "{error}"
+            );
+        }
     }
 
     #[test]
