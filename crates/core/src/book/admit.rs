@@ -201,6 +201,7 @@ impl Book {
             changed: f64::INFINITY,
             held_until: None,
             starts_by: starts_by.map(Box::new),
+            suspended: None,
             places: places
                 .iter()
                 .map(|place| Allocation {

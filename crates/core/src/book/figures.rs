@@ -25,6 +25,8 @@ pub struct ClusterFigures {
     pub waiting: u64,
     /// They run.
     pub running: u64,
+    /// They stand still for others with earlier deadlines, or are to.
+    pub suspended: u64,
     /// Of all of these, those whose deadline has passed.
     pub late: u64,
     /// Nodes that take new jobs, and those that do not.
@@ -77,6 +79,7 @@ impl Book {
             match job.phase {
                 Phase::Provisional => figures.provisional += 1,
                 Phase::Bound => figures.waiting += 1,
+                Phase::Running if job.suspended.is_some() => figures.suspended += 1,
                 Phase::Running => figures.running += 1,
             }
             figures.late += u64::from(now > job.submitted + job.request.terms.deadline);

@@ -1,5 +1,6 @@
 //! The book as a decision sees it, and a job judged anew under other terms.
 
+use super::assumed::Assumed;
 use super::{Alarm, Allocation, Book, BookError, BookedJob, Node, Phase, check_seconds};
 use crate::decision::TOLERANCE;
 use crate::decision::admission::affordable;
@@ -20,8 +21,7 @@ pub(super) struct Nodes<'a> {
     allowed: Option<&'a [u32]>,
     /// When it would begin; now, if that has passed.
     at: f64,
-    /// This job is not there.
-    without: Option<usize>,
+    assumed: Assumed<'a>,
 }
 
 impl<'a> Nodes<'a> {
@@ -31,15 +31,15 @@ impl<'a> Nodes<'a> {
             book,
             allowed,
             at: book.now,
-            without: None,
+            assumed: Assumed::default(),
         }
     }
 
     /// For a job that is in the book, or is not, and begins at this time.
-    pub(super) fn at(self, at: f64, without: Option<usize>) -> Nodes<'a> {
+    pub(super) fn at(self, at: f64, assumed: Assumed<'a>) -> Nodes<'a> {
         Nodes {
             at,
-            without,
+            assumed,
             ..self
         }
     }
@@ -95,7 +95,8 @@ impl Cluster for Nodes<'_> {
     fn index(&self) -> Option<Search<'_>> {
         // It has the sums of now.
         let nodes = &self.book.index;
-        let is_enough = self.is_plain() && self.book.planned.is_empty();
+        let none_later = self.book.planned.is_empty() && self.book.suspended.is_empty();
+        let is_enough = self.is_plain() && none_later;
         (is_enough && nodes.is_worthwhile()).then_some(Search {
             nodes,
             all: self.allowed.is_none(),
@@ -104,22 +105,23 @@ impl Cluster for Nodes<'_> {
 
     fn free_of(&self, what: Consumable) -> Option<u64> {
         let free = self.book.free_in_all(what)?;
-        let own = (self.without).map_or(0, |key| self.book.job(key).amount_of(what, 1));
+        let own = (self.assumed.without).map_or(0, |key| self.book.job(key).amount_of(what, 1));
         Some(free.saturating_add(own))
     }
 }
 
 impl Nodes<'_> {
     fn is_plain(&self) -> bool {
-        self.at <= self.book.now && self.without.is_none()
+        let Assumed { without, go_on, .. } = self.assumed;
+        self.at <= self.book.now && without.is_none() && go_on.is_empty()
     }
 
     /// A node with the most that is committed there at any time while this would run.
     fn in_its_time<'b>(&'b self, node: BookNode<'b>, request: &Request) -> BookNode<'b> {
         let book = self.book;
         let length = book.length(request, node.node.spec.rating);
-        let peak = book.peak(node.index, self.at, self.at + length, self.without);
-        let own = (self.without).map_or(0, |key| {
+        let peak = book.peak(node.index, self.at, self.at + length, &self.assumed);
+        let own = (self.assumed.without).map_or(0, |key| {
             let job = book.job(key);
             let here = job.places.iter().filter(|p| p.node as usize == node.index);
             here.map(|place| job.memory_at(place)).sum()
@@ -128,7 +130,7 @@ impl Nodes<'_> {
             committed: peak.committed,
             whole: peak.whole,
             memory_committed: node.memory_committed.saturating_sub(own),
-            without: self.without,
+            without: self.assumed.without,
             ..node
         }
     }
@@ -257,6 +259,7 @@ impl BookedJob {
     /// Processor seconds per slot by `now`, the job running at its share since it last reported.
     pub(super) fn cput(&self, place: &Allocation, now: f64) -> f64 {
         match self.phase {
+            Phase::Running if self.stands_still() => place.cput,
             Phase::Running => place.cput + place.share * (now - place.reported).max(0.0),
             Phase::Provisional | Phase::Bound => place.cput,
         }
@@ -290,6 +293,9 @@ impl Book {
         }
         if job.starts_by.is_some() {
             self.planned.insert(key);
+        }
+        if job.suspended.is_some() {
+            self.suspended.insert(key);
         }
         let places = job.places.len();
         self.jobs[key] = Some(job);
@@ -407,7 +413,7 @@ impl Book {
             rest.shape.consumables = Amounts::NONE;
             let slots = job.slots_at(place);
             let index = place.node as usize;
-            let others = Nodes::now(self, None).at(self.now, Some(key));
+            let others = Nodes::now(self, None).at(self.now, Assumed::without(key));
             let others = Others {
                 node: others.in_its_time(
                     BookNode {

@@ -58,6 +58,7 @@ impl Book {
         self.advance(check_seconds("now", now)?);
         let key = self.key_of(id)?;
         let key = self.begun(key);
+        let key = self.no_longer_suspended(key);
         self.waiting.remove(&key);
         self.begin_anew(key, Phase::Running);
         Ok(())
@@ -70,6 +71,7 @@ impl Book {
     pub fn requeued(&mut self, id: &str, now: f64) -> Result<(), BookError> {
         self.advance(check_seconds("now", now)?);
         let key = self.key_of(id)?;
+        let key = self.no_longer_suspended(key);
         self.waiting.insert(key);
         self.begin_anew(key, Phase::Bound);
         Ok(())
@@ -324,6 +326,7 @@ impl Book {
         self.vacant.push(key);
         self.waiting.remove(&key);
         self.planned.remove(&key);
+        self.suspended.remove(&key);
         let job = self.jobs[key].take().expect("keys name jobs in the book");
         self.give_back(&job);
         job

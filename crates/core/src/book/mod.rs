@@ -16,12 +16,13 @@
 //!   (see [`crate::decision::node_index`]). Whoever changes what a node is, or whether it takes jobs, calls [`Book::reindex`].
 //! - A job that has whole processors counts with them from its acceptance to its end, however far it has come
 //!   (see [`crate::decision::service`]).
-//! - A job that is to begin later counts with its processors in its time alone (see [`planned`]).
+//! - A job that is to begin later, or stands still for others, counts with its processors in its time alone (see [`planned`], [`suspended`]).
 //! - Where the batch system itself counts what is committed (see [`Book::reserve_committed_share`]), a job's part in the sum
 //!   never falls below that: what this book accepts, the batch system has room for as well.
 //! - `now` never goes back: an earlier one counts as the latest seen.
 
 mod admit;
+mod assumed;
 mod booked_request;
 #[cfg(test)]
 mod class_tests;
@@ -52,6 +53,9 @@ mod stock_tests;
 mod sums;
 #[cfg(test)]
 mod sums_tests;
+mod suspended;
+#[cfg(test)]
+mod suspended_tests;
 #[cfg(test)]
 mod tests;
 
@@ -70,11 +74,12 @@ pub use error::{BookError, Named, Unsound, Untaken};
 use keys::Keys;
 pub use life::Ending;
 use places::Places;
-pub use planned::Planned;
+pub use planned::{GoesOn, Planned};
 pub use quote::Offer;
 pub use reconcile::{Differences, OLDEST_RECORDS};
 use stock::Stock;
 use sums::{Sums, Tenant, Tenants};
+pub use suspended::Suspension;
 
 pub use snapshot::{AllocationRecord, JobRecord, NodeRecord, SNAPSHOT_VERSION, Snapshot};
 
@@ -110,6 +115,8 @@ pub struct Book {
     waiting: BTreeSet<usize>,
     /// Jobs that are promised to begin later, see [`planned`].
     planned: BTreeSet<usize>,
+    /// Jobs that stand still for others, or are to, see [`suspended`].
+    suspended: BTreeSet<usize>,
     /// When their shares were last taken anew.
     waiting_refreshed: f64,
     /// Seconds after which that is done anew.
@@ -118,6 +125,7 @@ pub struct Book {
     reserve_committed_share: bool,
     start_latency: f64,
     begin_latency: f64,
+    suspend_latency: f64,
     /// Ids of jobs that left the book and when, oldest first: older records may still show them.
     left: VecDeque<(String, f64)>,
     /// Acceptances that came to nothing, see [`Book::take_withdrawn`].
@@ -132,7 +140,7 @@ struct Node {
     memory_committed: u64,
     /// Processors that jobs have whole, of those committed.
     whole: f64,
-    /// How many of its jobs are to begin later.
+    /// How many of its jobs are to begin or to go on later.
     planned: u32,
     available: bool,
 }
@@ -172,6 +180,8 @@ struct BookedJob {
     held_until: Option<Box<f64>>,
     /// When it begins at the latest; None for a job that may begin at once, as most may. See [`planned`].
     starts_by: Option<Box<f64>>,
+    /// It stands still for others, or is to; None for most. See [`suspended`].
+    suspended: Option<Box<Suspension>>,
     places: Places,
 }
 
@@ -262,12 +272,14 @@ impl Book {
             gone: 0,
             waiting: BTreeSet::new(),
             planned: BTreeSet::new(),
+            suspended: BTreeSet::new(),
             waiting_refreshed: 0.0,
             waiting_every: life::WAITING_REFRESH,
             scratch: Vec::new(),
             reserve_committed_share: false,
             start_latency: 0.0,
             begin_latency: 0.0,
+            suspend_latency: 0.0,
             left: VecDeque::new(),
             withdrawn: 0,
             now: 0.0,
@@ -347,6 +359,11 @@ impl Book {
     /// takes it into account: whoever is planned behind it begins so much later.
     pub fn set_begin_latency(&mut self, seconds: f64) {
         self.begin_latency = seconds.max(0.0);
+    }
+
+    /// So many seconds it may take until a job that is to stand still does. Who takes its place begins no sooner.
+    pub fn set_suspend_latency(&mut self, seconds: f64) {
+        self.suspend_latency = seconds.max(0.0);
     }
 
     /// What [`Book::set_start_latency`] was told, in seconds.
@@ -442,7 +459,7 @@ impl Book {
     fn shares_of(&self, name: &str, whose: impl Fn(usize, usize) -> bool) -> Option<(f64, f64)> {
         let index = *self.by_name.get(name)?;
         let committed_share = (self.tenants(index))
-            .filter(|&(key, place)| self.job(key).starts_by.is_none() && whose(key, place))
+            .filter(|&(key, place)| self.job(key).later().is_none() && whose(key, place))
             .map(|(key, place)| {
                 let job = self.job(key);
                 let place = &job.places[place];

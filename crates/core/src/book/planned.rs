@@ -16,7 +16,9 @@
 //! - A planned job begins as soon as it fits, wherever. When it is due it begins by right: whoever is past all that is said above does not count.
 //!   A job that outlived its time keeps what it has against all who come later.
 //! - A planned job that is overdue counts as one that begins now.
+//! - One that stands still for another is planned like it, from when it goes on (see [`super::suspended`]).
 
+use super::assumed::Assumed;
 use super::judge::Nodes;
 use super::{Admitted, Allocation, Book, BookedJob, Offer, Phase};
 use crate::decision::TOLERANCE;
@@ -28,10 +30,10 @@ use crate::decision::placement::{self, Placement};
 use crate::decision::policy::Policy;
 
 /// Who is done within so many seconds after a moment does not count there: sums of times are no more exact.
-const SLACK: f64 = 0.01;
+pub(super) const SLACK: f64 = 0.01;
 
 /// Starts that are tried for one job; of more moments at which somebody is done, so many, evenly: for each, all nodes are asked.
-const MOST_STARTS: usize = 64;
+pub(super) const MOST_STARTS: usize = 64;
 
 /// A start that can be promised.
 #[derive(Debug, Clone, PartialEq)]
@@ -40,6 +42,17 @@ pub struct Planned {
     pub starts_by: f64,
     /// Where, and for how much.
     pub offer: Offer,
+    /// Who has to stand still for it first, mostly nobody.
+    pub suspends: Vec<GoesOn>,
+}
+
+/// A job that is to stand still, and when it goes on at the latest, on the book's clock.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GoesOn {
+    /// Its id.
+    pub id: String,
+    /// Seconds.
+    pub by: f64,
 }
 
 /// What is in use on a node, in processors.
@@ -70,12 +83,16 @@ impl Book {
         }
         let allowed = self.padded(allowed);
         let mut scratch = vec![Placement::EMPTY; placement::room(request, self.nodes.len())];
+        let assumed = Assumed {
+            without,
+            ..Assumed::default()
+        };
         for at in self.moments(request, submitted, allowed.as_deref(), without) {
             let left = request.terms.deadline - (at - submitted);
             if left < SHORTEST {
                 break;
             }
-            let nodes = Nodes::now(self, allowed.as_deref()).at(at, without);
+            let nodes = Nodes::now(self, allowed.as_deref()).at(at, assumed);
             let mut asked = self.begun_late(&with_deadline(request, left));
             asked.terms.budget = f64::INFINITY;
             let Some(accepted) = self.admission.accepts(&nodes, &asked, &mut scratch) else {
@@ -94,6 +111,7 @@ impl Book {
                     places: scratch,
                     pinned: true,
                 },
+                suspends: Vec::new(),
             });
         }
         None
@@ -118,7 +136,11 @@ impl Book {
         let mut moments: Vec<f64> = (nodes.iter())
             .flat_map(|&index| self.tenants(index))
             .filter(|(key, _)| Some(*key) != without)
-            .map(|(key, place)| self.time_of(self.job(key), &self.job(key).places[place]).1)
+            .map(|(key, place)| self.time_of(key, place, &Assumed::default()).1)
+            .chain(
+                self.is_suspending()
+                    .then_some(self.now + self.suspend_latency),
+            )
             .filter(|until| *until > self.now && *until <= latest)
             .collect();
         moments.sort_by(f64::total_cmp);
@@ -136,6 +158,9 @@ impl Book {
     pub fn promise(&mut self, request: &Request, planned: &Planned) -> Admitted {
         let Offer { price, places, .. } = &planned.offer;
         let token = self.enter(request, *price, places, Some(planned.starts_by));
+        for one in &planned.suspends {
+            self.suspend(one, token);
+        }
         Admitted {
             token,
             price: *price,
@@ -198,7 +223,7 @@ impl Book {
         allowed: Option<&[u32]>,
     ) -> Option<Vec<Placement>> {
         let allowed = self.with_own(key, allowed);
-        let nodes = Nodes::now(self, allowed.as_deref()).at(self.now, Some(key));
+        let nodes = Nodes::now(self, allowed.as_deref()).at(self.now, Assumed::without(key));
         let mut scratch = vec![Placement::EMPTY; placement::room(request, self.nodes.len())];
         let mut asked = *request;
         asked.terms.budget = f64::INFINITY;
@@ -208,7 +233,7 @@ impl Book {
     }
 
     /// The slots that it may have: those that are open, and its own.
-    fn with_own(&self, key: usize, allowed: Option<&[u32]>) -> Option<Vec<u32>> {
+    pub(super) fn with_own(&self, key: usize, allowed: Option<&[u32]>) -> Option<Vec<u32>> {
         let mut allowed = self.padded(allowed)?.into_owned();
         let job = self.job(key);
         for place in job.places.iter() {
@@ -221,34 +246,41 @@ impl Book {
 
     /// Whether the nodes of a planned job that is due are there, and have its processors beside all who are still in their time.
     fn has_right(&self, key: usize, ever: Option<&[u32]>) -> bool {
+        let are_there = self.job(key).places.iter().all(|place| {
+            let index = place.node as usize;
+            let node = &self.nodes[index];
+            let may = |ever: &[u32]| ever.get(index).is_some_and(|slots| *slots > 0);
+            node.available && ever.is_none_or(may) && node.memory_committed <= node.spec.memory
+        });
+        are_there && self.has_room_beside(key, &|other, place| self.is_in_time(other, place))
+    }
+
+    /// Whether a job's processors are free beside all of whom this says that they are still in their time: of the place of a job, by its key.
+    pub(super) fn has_room_beside(
+        &self,
+        key: usize,
+        is_in_time: &dyn Fn(usize, usize) -> bool,
+    ) -> bool {
         let job = self.job(key);
         // Under the other policies jobs with shares were taken for what is left beside whole processors, however their shares add up.
         let by_sums = self.admission.admission.policy.goes_by_sums().is_some();
-        let in_time = |other: usize, place: usize| {
-            self.is_in_time(other, place) && (by_sums || self.job(other).has_whole())
-        };
         job.places.iter().all(|place| {
             let index = place.node as usize;
-            let node = &self.nodes[index];
             let others: f64 = (self.tenants(index))
-                .filter(|&(other, at)| other != key && in_time(other, at))
+                .filter(|&(other, at)| other != key && is_in_time(other, at))
+                .filter(|&(other, _)| by_sums || self.job(other).has_whole())
                 .map(|(other, at)| processors(self.job(other), &self.job(other).places[at]))
                 .sum();
-            let wanted = processors(job, place);
-            let most = node.spec.processors * (1.0 + TOLERANCE);
-            let may = |ever: &[u32]| ever.get(index).is_some_and(|slots| *slots > 0);
-            node.available
-                && ever.is_none_or(may)
-                && node.memory_committed <= node.spec.memory
-                && others + wanted <= most
+            let most = self.nodes[index].spec.processors * (1.0 + TOLERANCE);
+            others + processors(job, place) <= most
         })
     }
 
     /// Whether a job has processors now by what was promised to it: it has begun, and its time is not over.
-    fn is_in_time(&self, key: usize, place: usize) -> bool {
+    pub(super) fn is_in_time(&self, key: usize, place: usize) -> bool {
         let job = self.job(key);
         let (from, until) = self.own_time(job, &job.places[place]);
-        from <= self.now && until > self.now + SLACK
+        job.is_halting() || from <= self.now && until > self.now + SLACK
     }
 
     /// As [`Book::committed_shares`], without those who have outlived their time and give way to whoever is due.
@@ -279,15 +311,7 @@ impl Book {
         let (request, allowed) = (job.request.request(), self.with_own(key, allowed));
         let planned = self.plan_for(&request, job.submitted, allowed.as_deref(), Some(key))?;
         let mut job = self.take_out(key);
-        let like = job.places[0];
-        job.starts_by = Some(Box::new(planned.starts_by));
-        job.places = (planned.offer.places.iter())
-            .map(|place| Allocation {
-                node: place.node as u32,
-                chunks: place.chunks,
-                ..like
-            })
-            .collect();
+        job.plan_at(&planned);
         self.insert(job);
         Some(planned)
     }
@@ -312,7 +336,7 @@ impl Book {
         self.latency_of_plans() + runs
     }
 
-    fn latency_of_plans(&self) -> f64 {
+    pub(super) fn latency_of_plans(&self) -> f64 {
         self.start_latency.max(self.begin_latency)
     }
 
@@ -324,6 +348,10 @@ impl Book {
         if let Some(starts_by) = job.starts_by.as_deref() {
             let from = starts_by.max(self.now);
             return (from, from + self.length(&request, rating));
+        }
+        if let Some(suspension) = job.suspended.as_deref() {
+            let from = suspension.goes_on_by.max(self.now);
+            return (from, from + self.left(job, place));
         }
         let until = match (job.held_until.as_deref(), terms.class.is_whole()) {
             (Some(held), _) => held + terms.deadline,
@@ -341,9 +369,23 @@ impl Book {
         (f64::NEG_INFINITY, until)
     }
 
+    /// How long a job with whole processors that has begun has them once it goes on.
+    pub(super) fn left(&self, job: &BookedJob, place: &Allocation) -> f64 {
+        let request = self.admission.admission.planned(&job.request.request());
+        let rating = self.nodes[place.node as usize].spec.rating;
+        let done = job.cput(place, self.now);
+        self.latency_of_plans() + (request.terms.estimate / rating - done).max(0.0)
+    }
+
     /// The same as who comes now has to take it: nobody knows when one is done that should be.
-    fn time_of(&self, job: &BookedJob, place: &Allocation) -> (f64, f64) {
-        let (from, until) = self.own_time(job, place);
+    pub(super) fn time_of(&self, key: usize, place: usize, assumed: &Assumed<'_>) -> (f64, f64) {
+        let job = self.job(key);
+        let place = &job.places[place];
+        let goes_on = assumed.go_on.iter().find(|(other, _)| *other == key);
+        let (from, until) = match goes_on {
+            Some((_, at)) => (*at, at + self.left(job, place)),
+            None => self.own_time(job, place),
+        };
         match until <= self.now {
             true => (from, f64::INFINITY),
             false => (from, until),
@@ -351,19 +393,23 @@ impl Book {
     }
 
     /// The most that is in use on a node at any moment from `from` to `until`.
-    pub(super) fn peak(&self, node: usize, from: f64, until: f64, without: Option<usize>) -> InUse {
+    pub(super) fn peak(&self, node: usize, from: f64, until: f64, assumed: &Assumed<'_>) -> InUse {
         let from = from.max(self.now);
         // It grows only where somebody begins.
         let starts = (self.tenants(node)).filter_map(|(key, place)| {
-            let job = self.job(key);
-            job.starts_by.as_ref()?;
-            let begins = self.time_of(job, &job.places[place]).0;
-            let within = from < begins && begins < until - SLACK;
-            (within && Some(key) != without).then_some(begins)
+            let later = self.job(key).later().is_some()
+                || assumed.go_on.iter().any(|(other, _)| *other == key);
+            let there = later && Some(key) != assumed.without;
+            there.then(|| self.time_of(key, place, assumed).0)
         });
+        let within = |begins: &f64| from < *begins && *begins < until - SLACK;
         std::iter::once(from)
-            .chain(starts)
-            .map(|at| self.in_use(node, at, without))
+            .chain(
+                starts
+                    .chain(assumed.comes.map(|comes| comes.from))
+                    .filter(within),
+            )
+            .map(|at| self.in_use(node, at, assumed))
             .fold(InUse::default(), |most, at| InUse {
                 committed: most.committed.max(at.committed),
                 whole: most.whole.max(at.whole),
@@ -371,18 +417,33 @@ impl Book {
     }
 
     /// What is in use on a node at a moment, by what is promised.
-    fn in_use(&self, node: usize, at: f64, without: Option<usize>) -> InUse {
+    fn in_use(&self, node: usize, at: f64, assumed: &Assumed<'_>) -> InUse {
         let mut sum = InUse::default();
+        let mut add = |processors: f64, whole: bool| {
+            sum.committed += processors;
+            sum.whole += if whole { processors } else { 0.0 };
+        };
         for (key, place) in self.tenants(node) {
+            if Some(key) == assumed.without {
+                continue;
+            }
             let job = self.job(key);
-            let part = &job.places[place];
-            let (from, until) = self.time_of(job, part);
+            let (from, until) = self.time_of(key, place, assumed);
             // Whoever is there now counts now.
             let there = at <= self.now || until > at + SLACK;
-            if Some(key) != without && from <= at && there {
-                let processors = processors(job, part);
-                sum.committed += processors;
-                sum.whole += if job.has_whole() { processors } else { 0.0 };
+            let runs_still = job.is_halting() && self.runs_still(job, at);
+            if runs_still || from <= at && there {
+                add(processors(job, &job.places[place]), job.has_whole());
+            }
+        }
+        if let Some(comes) = &assumed.comes {
+            let rating = self.nodes[node].spec.rating;
+            let until = comes.from + self.length(comes.request, rating);
+            if comes.from <= at && until > at + SLACK {
+                let here = comes.places.iter().filter(|place| place.node == node);
+                let each = f64::from(comes.request.shape.processors_per_chunk);
+                let whole = comes.request.terms.class.is_whole();
+                here.for_each(|place| add(f64::from(place.chunks) * each * place.share, whole));
             }
         }
         sum
@@ -401,7 +462,22 @@ impl Book {
     }
 }
 
+impl BookedJob {
+    /// It is planned there from now on.
+    pub(super) fn plan_at(&mut self, planned: &Planned) {
+        let like = self.places[0];
+        self.starts_by = Some(Box::new(planned.starts_by));
+        self.places = (planned.offer.places.iter())
+            .map(|place| Allocation {
+                node: place.node as u32,
+                chunks: place.chunks,
+                ..like
+            })
+            .collect();
+    }
+}
+
 /// Processors of a job at one of its places.
-fn processors(job: &BookedJob, place: &Allocation) -> f64 {
+pub(super) fn processors(job: &BookedJob, place: &Allocation) -> f64 {
     job.slots_at(place) * place.counted_share()
 }

@@ -132,7 +132,11 @@ impl Book {
             return;
         }
         let key = self.begun(key);
-        let since = (self.now - taken).max(0.0);
+        self.note_still(key, record.suspended.as_ref());
+        let since = match self.job(key).stands_still() {
+            true => 0.0,
+            false => (self.now - taken).max(0.0),
+        };
         let now = self.now;
         let mut measured = false;
         for index in 0..self.job(key).places.len() {

@@ -2,7 +2,7 @@
 //! job records say what is committed, and the book is built from them again.
 
 use super::{
-    Allocation, Book, BookError, BookedJob, Named, Phase, Unsound, Untaken, check_name,
+    Allocation, Book, BookError, BookedJob, Named, Phase, Suspension, Unsound, Untaken, check_name,
     check_seconds,
 };
 use crate::decision::consumable::Consumable;
@@ -82,6 +82,9 @@ pub struct JobRecord {
     /// When it begins at the latest, on the book's clock; absent for a job that may begin at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub starts_by: Option<f64>,
+    /// Of one that stands still for others, or is to; absent for most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suspended: Option<Suspension>,
     /// Where it is.
     pub places: Vec<AllocationRecord>,
 }
@@ -139,6 +142,7 @@ impl Book {
                     submitted: job.submitted,
                     phase: job.phase,
                     starts_by: job.starts_by.as_deref().copied(),
+                    suspended: job.suspended.as_deref().copied(),
                     places: job
                         .places
                         .iter()
@@ -171,6 +175,7 @@ impl Book {
         book.reserve_committed_share = self.reserve_committed_share;
         book.start_latency = self.start_latency;
         book.begin_latency = self.begin_latency;
+        book.suspend_latency = self.suspend_latency;
         book.waiting_every = self.waiting_every;
         book.left = self.left.clone();
         book.now = check_seconds("now", snapshot.now)?;
@@ -205,6 +210,9 @@ impl Book {
         check_seconds("price", record.price)?;
         if let Some(latest) = record.starts_by {
             check_seconds("starts-by", latest)?;
+        }
+        if let Some(suspension) = &record.suspended {
+            check_seconds("goes-on-by", suspension.goes_on_by)?;
         }
         if record.places.is_empty() {
             return Err(BookError::Unsound(Unsound::OnNoNode));
@@ -312,6 +320,9 @@ impl Book {
             held_until: None,
             starts_by: (record.starts_by)
                 .filter(|_| record.phase != Phase::Running)
+                .map(Box::new),
+            suspended: (record.suspended)
+                .filter(|_| record.phase == Phase::Running && record.request.terms.class.is_whole())
                 .map(Box::new),
             places: places.into(),
         });

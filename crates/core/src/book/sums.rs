@@ -33,8 +33,8 @@ pub(super) struct Sums {
 impl Sums {
     /// What a job's part is in the sums of its node, at the share that they have of it.
     fn counted(job: &BookedJob, place: &Allocation) -> Sums {
-        // Whoever begins later has no processors yet; its memory is kept for it.
-        let later = job.starts_by.is_some();
+        // Whoever begins or goes on later has no processors now; its memory is kept for it.
+        let later = job.later().is_some();
         let slots = u64::from(place.chunks) * u64::from(job.request.shape.processors_per_chunk);
         let share = job.slots_at(place) * place.counted;
         Sums {
@@ -145,7 +145,7 @@ impl Book {
         let part = &mut job.places[place];
         (part.counted, part.quoted) = (part.counted_share(), quoted);
         let counts = Sums::counted(self.job(key), &self.job(key).places[place]);
-        self.nodes[node].planned += u32::from(self.job(key).starts_by.is_some());
+        self.nodes[node].planned += u32::from(self.job(key).later().is_some());
         self.details[node].sums.add(&counts);
         self.draw_on(key, place);
         work::step();
@@ -172,7 +172,7 @@ impl Book {
             Some(tenant) => self.part(tenant).before = before,
             None => self.details[node].tenants.last = before,
         }
-        self.nodes[node].planned -= u32::from(self.job(key).starts_by.is_some());
+        self.nodes[node].planned -= u32::from(self.job(key).later().is_some());
         self.details[node].sums.release(&counted);
         self.give_back_on(key, place);
         self.show_sums(node);

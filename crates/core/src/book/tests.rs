@@ -148,6 +148,7 @@ fn a_job_on_an_undeclared_node_is_kept_and_a_broken_record_is_named() {
         submitted: 0.0,
         phase: Phase::Running,
         starts_by: None,
+        suspended: None,
         places: vec![AllocationRecord {
             node: "elsewhere".to_string(),
             chunks: 1,
