@@ -11,7 +11,7 @@
 
 mod deadline_order;
 
-use super::job::DeadlineType;
+use super::job::{DeadlineType, LONGEST};
 use super::node::JobOnNode;
 use super::share::{DeadlineStatus, Need};
 
@@ -148,8 +148,7 @@ fn allot_in_order(
         false => 1.0,
     };
     let (in_time, outlived) = (whole(false), whole(true));
-    // Less than all only where the node has shrunk.
-    let of_whole = part_of(in_time, capacity);
+    let of_whole = whole_in_order(claims, in_time, capacity);
     let capacity = (capacity - in_time).max(0.0);
     let committed = summed(&|claim| {
         let by_share = !claim.yields && !claim.whole;
@@ -172,10 +171,37 @@ fn allot_in_order(
             .map(|claim| match (claim.yields, claim.whole) {
                 (true, _) => claim.limit * part,
                 (false, true) if claim.outlived => claim.need * of_outlived,
-                (false, true) => claim.need * of_whole,
+                (false, true) => claim.need * of_whole(claim),
                 (false, false) => of_others.next().unwrap_or(0.0),
             }),
     );
+}
+
+/// The part of its whole processors that a claim in its time gets, of `wanted` in all: less than all where the node has shrunk, or one that was to stand still for
+/// another runs on. Those that were promised no deadline, and all of the time, come first, then those with earlier deadlines.
+fn whole_in_order(claims: &[Claim], wanted: f64, capacity: f64) -> impl Fn(&Claim) -> f64 {
+    let due = |claim: &Claim| match claim.remaining_deadline > LONGEST / 2.0 {
+        true => f64::NEG_INFINITY,
+        false => claim.remaining_deadline,
+    };
+    let mut parts: Vec<(f64, f64)> = Vec::new();
+    if wanted > capacity {
+        let in_time = |claim: &&Claim| claim.whole && !claim.yields && !claim.outlived;
+        let mut all: Vec<(f64, f64)> = (claims.iter().filter(in_time))
+            .map(|claim| (due(claim), claim.need))
+            .collect();
+        all.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let mut left = capacity;
+        for same in all.chunk_by(|a, b| a.0 == b.0) {
+            let need: f64 = same.iter().map(|(_, need)| need).sum();
+            parts.push((same[0].0, if need > left { left / need } else { 1.0 }));
+            left = (left - need).max(0.0);
+        }
+    }
+    move |claim| {
+        let part = parts.iter().find(|(at, _)| *at == due(claim));
+        part.map_or(1.0, |(_, part)| *part)
+    }
 }
 
 fn scale(given: &mut [f64], factor: f64) {
@@ -504,6 +530,25 @@ mod tests {
                 prop_assert!(sum >= needs.min(capacity) * (1.0 - 1e-9));
             }
         }
+    }
+
+    #[test]
+    fn of_whole_processors_that_do_not_fit_the_earlier_deadlines_get_theirs() {
+        let whole = |need: f64, remaining_deadline: f64| Claim {
+            whole: true,
+            limit: need,
+            remaining_deadline,
+            ..claim(need, need)
+        };
+        let claims = [
+            whole(2.0, 90.0),
+            whole(1.0, 20.0),
+            whole(1.0, LONGEST - 5.0),
+        ];
+        let given = |capacity| allotted(Shortage::CommittedFirst, Spare::Idle, &claims, capacity);
+        near(&given(4.0), &[2.0, 1.0, 1.0]);
+        near(&given(3.0), &[1.0, 1.0, 1.0]);
+        near(&given(1.5), &[0.0, 0.5, 1.0]);
     }
 
     #[test]
