@@ -151,6 +151,7 @@ fn main() {
                 how: libra_accounts::settlement::HowEnded::Itself,
                 restarts: 0,
                 ran: 0.0,
+                suspended: false,
                 user: 1000,
                 component: false,
             });

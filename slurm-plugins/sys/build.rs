@@ -31,7 +31,7 @@ fn main() {
         .header("wrapper.h")
         .clang_arg(format!("-I{include}"))
         .allowlist_function("slurm_(load|free)_(job|jobs|job_info_msg|node|node_info_msg|partitions|partition_info_msg|ctl_conf|conf|reservations|reservation_info_msg)")
-        .allowlist_function("slurm_(init|update_job2|free_job_array_resp|init_job_desc_msg)")
+        .allowlist_function("slurm_(init|update_job2|suspend2|resume2|free_job_array_resp|init_job_desc_msg)")
         .allowlist_function("slurm_hostlist_(create|shift|destroy)")
         .allowlist_function("slurm_(info|error|debug|verbose)|slurm_strerror|slurm_spank_log|spank_.*")
         .allowlist_type("job_desc_msg_t|job_info_msg_t|node_info_msg_t|partition_info_msg_t|reserve_info_msg_t|spank_.*")

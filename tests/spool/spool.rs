@@ -243,6 +243,7 @@ impl Spool {
             submitted: commitment.submitted,
             phase: Phase::Running,
             starts_by: None,
+            suspended: None,
             places: (commitment.places.iter())
                 .map(|place| AllocationRecord {
                     node: place.node.clone(),

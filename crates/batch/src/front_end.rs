@@ -49,6 +49,12 @@ pub trait FrontEnd: Sized {
         false
     }
 
+    /// Whether a running job of this id can be suspended and let go on. Where one can, the system does so as [`Book::stands_still_until`] and
+    /// [`Book::let_go_on`] say.
+    fn may_be_suspended(&self, _id: &str) -> bool {
+        false
+    }
+
     /// Checks that it may have a price of its own.
     ///
     /// # Errors

@@ -128,6 +128,40 @@ pub fn planned(commitment: &Commitment, latest: f64) -> String {
     )
 }
 
+/// What the owner of a job is told that stands still for one with an earlier deadline. `goes_on_by`: Unix time; `late`: seconds by which it will be late if
+/// its estimate holds.
+pub fn stands_still(
+    commitment: &Commitment,
+    goes_on_by: f64,
+    late: Option<f64>,
+    now: f64,
+) -> String {
+    format!(
+        "suspended for a job with an earlier deadline: it goes on in {} at the latest, and {}",
+        duration::show((goes_on_by - now).max(0.0).ceil()),
+        own_deadline(commitment, late)
+    )
+}
+
+/// What it is told when it may go on. `late` as of [`stands_still`].
+pub fn goes_on(commitment: &Commitment, late: Option<f64>) -> String {
+    format!(
+        "it was suspended for a job with an earlier deadline and goes on; {}",
+        own_deadline(commitment, late)
+    )
+}
+
+fn own_deadline(commitment: &Commitment, late: Option<f64>) -> String {
+    let deadline = duration::show(commitment.request.terms.deadline);
+    match late {
+        None => format!("its own deadline holds, {deadline} after its submission"),
+        Some(late) => format!(
+            "IT WILL BE LATE, by {} or more, for its own deadline, {deadline} after its submission",
+            duration::show(late.ceil())
+        ),
+    }
+}
+
 /// `a whole processor`, `4 whole processors`.
 fn whole_processors(commitment: &Commitment) -> String {
     match commitment.request.shape.slots() {

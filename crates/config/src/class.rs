@@ -27,6 +27,19 @@ pub struct ClassConfig {
     pub immediate_price: Factor,
     /// Credits for a processor second that a job of best effort uses.
     pub best_effort_price: Amount,
+    /// Whether dedicated jobs of a batch system stand still for earlier deadlines.
+    pub suspend: SuspendName,
+}
+
+/// Where a dedicated job stands still for one with an earlier deadline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SuspendName {
+    /// Nowhere: it runs on.
+    #[default]
+    Never,
+    /// In the memory of its nodes, where that holds both.
+    Memory,
 }
 
 /// Classes by name.
@@ -145,6 +158,7 @@ impl Default for ClassConfig {
             dedicated_price: Factor(1.0),
             immediate_price: Factor(1.0),
             best_effort_price: Amount(0.0),
+            suspend: SuspendName::default(),
         }
     }
 }

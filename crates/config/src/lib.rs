@@ -10,7 +10,7 @@ pub mod site;
 mod system;
 mod values;
 
-pub use class::{ClassConfig, ClassName, PromisedName, SeveralName};
+pub use class::{ClassConfig, ClassName, PromisedName, SeveralName, SuspendName};
 use libra_units::in_one_line;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};

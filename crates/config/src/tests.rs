@@ -30,6 +30,7 @@ fn every_key_is_printed() {
         .replace("dedicated-price = 1.0", "dedicated-price = 1.5")
         .replace("best-effort-price = 0.0", "best-effort-price = 0.1")
         .replace("dedicated = true", "dedicated = false")
+        .replace("suspend = \"never\"", "suspend = \"memory\"")
         .replace(
             "without-terms = \"best-effort\"",
             "without-terms = \"leave-alone\"",
@@ -54,6 +55,7 @@ fn every_key_is_printed() {
         dedicated_price: Factor(1.5),
         immediate_price: Factor(2.5),
         best_effort_price: Amount(0.1),
+        suspend: SuspendName::Memory,
     };
     assert_eq!(config.class, class);
     assert_eq!(config.pbs.on_fault, OnFault::Admit);
@@ -97,6 +99,8 @@ fn what_is_wrong_is_said_with_its_line() {
         ("[class]\ndefault = 'urgent'", "line 2", "`best-effort`"),
         ("[class]\nimmediate-price = -1", "line 2", "0 to 1e6"),
         ("[class]\nbest-effort-price = 'free'", "line 2", "credits"),
+        ("[class]\nsuspend = true", "line 2", "suspend = true"),
+        ("[class]\nsuspend = 'disk'", "line 2", "`never`"),
         ("[class]\ndedicated = 'no'", "line 2", "boolean"),
         (
             "[class]\nimmediate = false\ndefault = 'immediate'",

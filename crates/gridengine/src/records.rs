@@ -440,6 +440,7 @@ impl Records {
                 submitted: commitment.submitted,
                 phase: if runs { Phase::Running } else { Phase::Bound },
                 starts_by: None,
+                suspended: None,
                 places: (commitment.plan(index).into_iter())
                     .map(|place| AllocationRecord {
                         node: place.node,

@@ -156,6 +156,8 @@ impl Host {
             stopped: None,
             exit: None,
             asked_to_end: false,
+            suspended: None,
+            stood_still: 0.0,
             ending: None,
         };
         let terms = Terms {

@@ -61,6 +61,13 @@ pub struct Round {
     pub ended: usize,
 }
 
+/// Processor seconds that one uses that goes on, within so many seconds: more than what watches over stopped processes does.
+const RUNS_AGAIN: f64 = 0.05;
+const RUNS_AGAIN_WITHIN: f64 = 2.0;
+
+/// Seconds that a batch system may take to stop what it says to be suspended: Slurm asks processes to stop by SIGTSTP, and stops them two seconds later.
+const STOPS_WITHIN: f64 = 5.0;
+
 pub(super) struct Watched {
     pub(super) entry: Entry,
     group: Option<Group>,
@@ -79,6 +86,8 @@ pub(super) struct Watched {
     yields: bool,
     /// Since when it stands still, seconds since boot, as far as this loop knows; None while it goes on.
     pub(super) suspended: Option<f64>,
+    /// Of one that its batch system has suspended: what it had used then, seconds since boot and processor seconds.
+    still_at: Option<(f64, f64)>,
     /// When this loop asked for its end, seconds since boot.
     stopped: Option<f64>,
     /// All of its processes are killed: nothing holds it while it ends.
@@ -143,7 +152,7 @@ impl<'a> ControlLoop<'a> {
             self.host.forget(&lock, now)?;
         }
         let mut round = Round::default();
-        let (mut over, mut overrun) = (Vec::new(), Vec::new());
+        let (mut over, mut overrun, mut gone_on) = (Vec::new(), Vec::new(), Vec::new());
         let mut claims = Vec::with_capacity(self.watched.len());
         let mut best_effort = Vec::with_capacity(self.watched.len());
         let jobs = self.watched.len();
@@ -161,6 +170,9 @@ impl<'a> ControlLoop<'a> {
             watched.notice_frozen(now);
             let (job, Entitlement { need, hold }) = self.host.entitlement_of(watched, close, now);
             watched.notice(need.deadline_status);
+            if watched.has_gone_on(now) {
+                gone_on.push(id.clone());
+            }
             let (rule, rating) = (
                 libra_rules::past_deadline(&self.host.config),
                 self.host.machine.spec.rating,
@@ -184,7 +196,8 @@ impl<'a> ControlLoop<'a> {
                 yields,
                 // Who began with what others had left takes nothing from them.
                 whole: hold == Hold::Whole && watched.entry.has_whole_share(),
-                outlived: watched.entry.has_outlived(now, rating),
+                outlived: watched.entry.has_outlived(now, rating)
+                    || watched.entry.suspended.is_some(),
                 ..Claim::new(&job, need, watched.entry.share)
             });
         }
@@ -242,6 +255,11 @@ impl<'a> ControlLoop<'a> {
         }
         self.help_killed();
         self.drifts += round.drifted as u64;
+        for id in gone_on {
+            if let Err(error) = self.host.note_suspended(&id, false) {
+                log::warn!("job {id}: {error}");
+            }
+        }
         for id in overrun {
             if let Err(error) = self.stop(&id, now) {
                 log::warn!("job {id}: {error}");
@@ -311,6 +329,7 @@ impl<'a> ControlLoop<'a> {
                         whole: false,
                         yields: false,
                         suspended: None,
+                        still_at: None,
                         stopped: None,
                         killed: false,
                         entry,
@@ -459,6 +478,23 @@ impl Watched {
             Some(Err(error)) => log::debug!("job {id}: {error}"),
             _ => {}
         }
+    }
+
+    /// Returns true if its batch system had it suspended for another job, and it has run since: nobody says so here when it is let go on.
+    fn has_gone_on(&mut self, now: f64) -> bool {
+        let Some(since) = self
+            .entry
+            .suspended
+            .filter(|since| now - since > STOPS_WITHIN)
+        else {
+            self.still_at = None;
+            return false;
+        };
+        let (seen, used) = *self.still_at.get_or_insert((now, self.used));
+        if now - seen.max(since) > RUNS_AGAIN_WITHIN {
+            self.still_at = Some((now, self.used));
+        }
+        self.used > used + RUNS_AGAIN
     }
 
     fn can_freeze(&self) -> bool {

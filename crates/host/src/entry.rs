@@ -302,8 +302,18 @@ pub struct Entry {
     /// Somebody has sent a signal that ends jobs: it is not suspended any more, so that it can heed it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub asked_to_end: bool,
+    /// Since when its batch system has it suspended for the sake of another job, seconds since boot; None if it runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suspended: Option<f64>,
+    /// Seconds that it stood still so before.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub stood_still: f64,
     /// Its end.
     pub ending: Option<Ending>,
+}
+
+fn is_zero(value: &f64) -> bool {
+    *value == 0.0
 }
 
 impl Entry {
@@ -347,7 +357,13 @@ impl Entry {
         let ended = self.ending.as_ref().map_or(0.0, |ending| ending.at);
         let until = self.quote.as_ref().map_or(0.0, |quote| quote.until);
         let times = [self.submitted, self.submitted_unix, ended, until];
-        let began = [self.begun, self.started].into_iter().flatten();
+        let began = [
+            self.begun,
+            self.started,
+            self.suspended,
+            Some(self.stood_still),
+        ];
+        let began = began.into_iter().flatten();
         match times
             .into_iter()
             .chain(began)

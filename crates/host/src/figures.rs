@@ -25,7 +25,8 @@ impl ControlLoop<'_> {
             if let Some((_, count)) = of_class {
                 *count += 1;
             }
-            jobs.suspended += u64::from(watched.suspended.is_some());
+            let still = watched.suspended.or(entry.suspended);
+            jobs.suspended += u64::from(still.is_some());
             // Nothing is promised that it could be late for.
             if class == Class::BestEffort {
                 continue;

@@ -170,8 +170,8 @@ impl Host {
                     let status = Some(progress.need.deadline_status);
                     job.deadline_status = status.filter(|_| job.class != Class::BestEffort);
                     job.used_seconds = progress.used / slots;
-                    job.suspended = progress.suspended;
-                    job.share = match progress.suspended {
+                    job.suspended = progress.suspended || entry.suspended.is_some();
+                    job.share = match job.suspended {
                         true => 0.0,
                         false => progress.held_share,
                     };

@@ -39,7 +39,8 @@ impl Entry {
 
     /// Whether it has had whole processors for as long as it asked for, on a host of this rating.
     pub(super) fn has_outlived(&self, now: f64, rating: f64) -> bool {
-        let since = self.begun.or(self.started).unwrap_or(now);
+        let still = self.stood_still + self.suspended.map_or(0.0, |since| now - since);
+        let since = self.begun.or(self.started).unwrap_or(now) + still;
         let estimate = self.request.terms.estimate * (1.0 + self.estimate_margin);
         service::has_outlived(self.class(), now - since, estimate, rating)
     }
@@ -86,6 +87,10 @@ impl Host {
 
     /// Processors that a job is promised from now on.
     fn promised(&self, entry: &Entry, now: f64) -> f64 {
+        // Its processors are another one's meanwhile.
+        if entry.suspended.is_some() {
+            return 0.0;
+        }
         let progress = self.progress(entry, now);
         let need = progress.need;
         if progress.hold == Hold::Whole {

@@ -290,6 +290,8 @@ impl Host {
             stopped: None,
             exit: None,
             asked_to_end: false,
+            suspended: None,
+            stood_still: 0.0,
             ending: None,
         };
         // A number may be taken by a cgroup that was not made here, where the counter was lost.

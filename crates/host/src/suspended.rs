@@ -4,9 +4,11 @@
 //! runs on; here it is in the job's group. Nothing of it is kept: whoever lets the job go on reaches the same processes, and one that is killed ends
 //! stopped or not.
 
-use super::entry::group_name;
+use super::entry::{Entry, group_name};
 use super::{Host, HostError};
 use libra_cgroup::Group;
+use libra_core::decision::class::Class;
+use libra_system::clock;
 use nix::sys::signal::Signal;
 use std::time::Duration;
 
@@ -31,6 +33,57 @@ impl Host {
         if let Some(group) = self.any_group(id)? {
             group.signal(Signal::SIGCONT)?;
         }
+        Ok(())
+    }
+
+    /// Dedicated jobs of a batch system that would have to stand still for one that is about to begin and asks for so many processors, if they do not yet; none where
+    /// there is room for it.
+    ///
+    /// # Errors
+    /// When the registry cannot be read.
+    pub fn in_its_way(&self, id: &str, asked: f64) -> Result<Vec<String>, HostError> {
+        let others = self.registry.all()?.into_iter();
+        let others: Vec<Entry> = others
+            .filter(|entry| entry.id != id && entry.is_live() && entry.boot == self.boot)
+            .filter(|entry| entry.suspended.is_none())
+            .collect();
+        let taken: f64 = (others.iter())
+            .map(|entry| entry.share * f64::from(entry.slots))
+            .sum();
+        if taken + asked <= self.machine.spec.processors {
+            return Ok(Vec::new());
+        }
+        let dedicated = |entry: &Entry| entry.class() == Class::Dedicated && entry.begun.is_some();
+        Ok((others.into_iter().filter(dedicated))
+            .map(|entry| entry.id)
+            .collect())
+    }
+
+    /// Writes down that a job's batch system has it suspended for another one, or that it has gone on: it is promised nothing meanwhile.
+    ///
+    /// # Errors
+    /// When the registry fails.
+    pub fn note_suspended(&self, id: &str, suspended: bool) -> Result<(), HostError> {
+        let _lock = self.registry.lock()?;
+        let known = self.registry.read(id)?;
+        let Some(mut entry) = known.filter(|e| e.is_live() && e.suspended.is_some() != suspended)
+        else {
+            return Ok(());
+        };
+        let now = clock::since_boot();
+        match entry.suspended.take() {
+            Some(since) => entry.stood_still += (now - since).max(0.0),
+            None => entry.suspended = Some(now),
+        }
+        self.registry.write(&entry)?;
+        log::info!(
+            "job {id} {}",
+            if suspended {
+                "stands still for another job"
+            } else {
+                "goes on"
+            }
+        );
         Ok(())
     }
 

@@ -57,6 +57,8 @@ pub(super) fn entry(host: &Host, id: &str) -> Entry {
         stopped: None,
         exit: None,
         asked_to_end: false,
+        suspended: None,
+        stood_still: 0.0,
         ending: None,
     }
 }

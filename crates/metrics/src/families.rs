@@ -70,7 +70,7 @@ families! {
     HOST_JOBS = Gauge "libra_host_jobs" "": "Jobs on this host, whoever accepted them, by how far they have come.";
     HOST_DEADLINE_STATUS = Gauge "libra_host_jobs_deadline_status" "": "Jobs on this host, by their status against their deadlines.";
     HOST_CLASS = Gauge "libra_host_jobs_class" "": "Jobs on this host, by their class of service.";
-    HOST_SUSPENDED = Gauge "libra_host_jobs_suspended" "": "Jobs of best effort on this host that stand still, because others leave them nothing.";
+    HOST_SUSPENDED = Gauge "libra_host_jobs_suspended" "": "Jobs on this host that stand still: of best effort, because others leave them nothing, and dedicated ones, for an earlier deadline.";
     HOST_PROCESSORS = Gauge "libra_host_processors" "processors": "Processors of this host that jobs may share.";
     HOST_COMMITTED = Gauge "libra_host_committed_processors" "processors": "Processors that the jobs on this host need from now on.";
     HOST_THROTTLED = Counter "libra_host_throttled_seconds" "seconds": "Time in which jobs on this host could have run and had used up their shares, summed over processors.";

@@ -111,6 +111,7 @@ pub fn show_cluster(page: &mut Page, admits: System, figures: &ClusterFigures, n
         ("provisional", figures.provisional),
         ("waiting", figures.waiting),
         ("running", figures.running),
+        ("suspended", figures.suspended),
     ] {
         page.count(JOBS, &[system, ("state", state)], jobs);
     }

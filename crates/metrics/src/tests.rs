@@ -34,6 +34,7 @@ fn some_cluster(nodes: usize) -> ClusterFigures {
         provisional: 1,
         waiting: 2,
         running: 3,
+        suspended: 0,
         late: 1,
         open: nodes as u64 - 1,
         closed: 1,

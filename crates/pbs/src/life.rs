@@ -310,6 +310,7 @@ pub(super) fn record(
         submitted: commitment.submitted,
         phase,
         starts_by: commitment.starts_by.filter(|_| commitment.deferred),
+        suspended: None,
         places: commitment
             .plan(u32::try_from(subjob).unwrap_or(0))
             .into_iter()

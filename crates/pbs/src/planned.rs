@@ -86,7 +86,15 @@ impl Server {
         (self.planned).insert(id.to_string(), Known { woken: 0.0, nodes });
         let owner = text(job, "owner").unwrap_or_default();
         let ever = ever.as_deref();
-        let begun = (self.admission).begin(id, commitment, &specification, ever, owner, now);
+        let begun = (self.admission).begin(
+            &self.front,
+            id,
+            commitment,
+            &specification,
+            ever,
+            owner,
+            now,
+        );
         Ok(match begun {
             Ok(committed) => {
                 self.planned.remove(id);

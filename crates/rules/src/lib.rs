@@ -1,6 +1,8 @@
 //! The rules of a site: what the configuration says, as the engines that decide and enforce take it. It knows both, and no batch system.
 
-use libra_config::{ClassName, Config, EstimateAboveDeadline, PolicyName, PricingName};
+use libra_config::{
+    ClassName, Config, EstimateAboveDeadline, PolicyName, PricingName, SuspendName,
+};
 use libra_core::book::held_quote::Limits;
 use libra_core::decision::admission::Admission;
 use libra_core::decision::allotment::Spare;
@@ -74,6 +76,7 @@ pub fn class_admission(config: &Config) -> ClassAdmission {
             dedicated_factor: class.dedicated_price.0,
             immediate_factor: class.immediate_price.0,
             best_effort_rate: class.best_effort_price.0,
+            suspends: class.suspend == SuspendName::Memory,
         },
     }
 }

@@ -71,6 +71,42 @@ pub fn first_token(comment: &str) -> Option<u64> {
     was.split(':').next()?.parse().ok()
 }
 
+/// What the record of a job says that stands still for others, or is to.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct GoingOn {
+    /// When it goes on at the latest, Unix time.
+    pub by: f64,
+    /// It will be late, if its estimate holds, and its owner has been told so.
+    pub late: bool,
+}
+
+/// In such a line, behind all that is committed.
+const GOES_ON_BY: &str = ":goes-on-by=";
+
+/// Behind that.
+const LATE: &str = ":late=1";
+
+/// What an admin comment says of when its job goes on; None for one that nobody lets stand still.
+pub fn going_on_by(comment: &str) -> Option<GoingOn> {
+    let (_, mark) = comment.rsplit_once(GOES_ON_BY)?;
+    let by: f64 = mark.split(':').next()?.parse().ok()?;
+    (by.is_finite() && by >= 0.0).then_some(GoingOn {
+        by,
+        late: mark.ends_with(LATE),
+    })
+}
+
+/// An admin comment of Libra's, with that in it or without.
+pub fn going_on(comment: &str, mark: Option<GoingOn>) -> String {
+    let bare = (comment.rsplit_once(GOES_ON_BY)).map_or(comment, |(bare, _)| bare);
+    match mark {
+        None => bare.to_string(),
+        Some(GoingOn { by, late }) => {
+            format!("{bare}{GOES_ON_BY}{by}{}", if late { LATE } else { "" })
+        }
+    }
+}
+
 /// Tasks of an array that one record stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArrayTasks {
@@ -174,6 +210,29 @@ mod tests {
         assert!(comment.ends_with(":was=9:tasks=1-3") && !is_deferred(&comment));
         assert_eq!(first_token(&comment), Some(9));
         assert_eq!(JobCommitment::parse(&comment), Some(Ok(job)));
+    }
+
+    #[test]
+    fn when_it_goes_on_stands_behind_it_and_is_taken_out_again() {
+        let line = "v=1:token=17:submitted=1:estimate=10:deadline=20:budget=15:type=hard:penalty=0:price=10.5:\
+                    chunks=1:processors=1:memory=0:scatter=0:count=1:at=n1*1*1";
+        for was in ["", ":was=9"] {
+            let bare = format!("{PREFIX}{line}{was}");
+            for late in [false, true] {
+                let mark = Some(GoingOn {
+                    by: 1700000000.25,
+                    late,
+                });
+                let marked = going_on(&bare, mark);
+                assert_eq!(going_on_by(&marked), mark);
+                assert_eq!(going_on(&marked, mark), marked);
+                assert_eq!(going_on(&marked, None), bare);
+                assert_eq!(JobCommitment::parse(&marked), JobCommitment::parse(&bare));
+                assert_eq!(first_token(&marked), first_token(&bare));
+            }
+            assert_eq!(going_on_by(&bare), None);
+            assert_eq!(going_on_by(&format!("{bare}:goes-on-by=NaN")), None);
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! is the admin comment of this very job, which slurmctld lets nobody but Slurm's administrators write, and which names neither a
 //! job nor a user because it is found by them.
 
-use super::array::{HELD, NOTHING, PREFIX, first_token, is_deferred};
+use super::array::{HELD, NOTHING, PREFIX, first_token, going_on, is_deferred};
 
 /// What slurmctld has on record of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,6 +29,8 @@ pub struct JobRecord {
     pub is_here: bool,
     /// It is about to run, or runs, or is suspended: neither waiting nor over.
     pub is_running: bool,
+    /// Slurm has suspended it.
+    pub is_suspended: bool,
     /// Its admin comment, empty for none.
     pub admin_comment: String,
 }
@@ -52,12 +54,13 @@ impl ControllerRecord {
         match self {
             ControllerRecord::Unknown => "unknown\n".to_string(),
             ControllerRecord::Job(job) => format!(
-                "job {} {} {} {} {}\n{}",
+                "job {} {} {} {} {} {}\n{}",
                 job.user,
                 job.nodes,
                 job.before,
                 u8::from(job.is_here),
                 u8::from(job.is_running),
+                u8::from(job.is_suspended),
                 job.admin_comment
             ),
         }
@@ -69,16 +72,23 @@ impl ControllerRecord {
         let words: Vec<&str> = head.split(' ').collect();
         match words[..] {
             ["unknown"] => Some(ControllerRecord::Unknown),
-            ["job", user, nodes, before, is_here, is_running] => {
-                Some(ControllerRecord::Job(JobRecord {
-                    user: user.parse().ok()?,
-                    nodes: nodes.parse().ok()?,
-                    before: before.parse().ok()?,
-                    is_here: is_here == "1",
-                    is_running: is_running == "1",
-                    admin_comment: comment.to_string(),
-                }))
-            }
+            [
+                "job",
+                user,
+                nodes,
+                before,
+                is_here,
+                is_running,
+                is_suspended,
+            ] => Some(ControllerRecord::Job(JobRecord {
+                user: user.parse().ok()?,
+                nodes: nodes.parse().ok()?,
+                before: before.parse().ok()?,
+                is_here: is_here == "1",
+                is_running: is_running == "1",
+                is_suspended: is_suspended == "1",
+                admin_comment: comment.to_string(),
+            })),
             _ => None,
         }
     }
@@ -131,7 +141,9 @@ pub fn look_up(name: &str, user: u32, claimed: Option<&str>, ask: Ask<'_>) -> Cl
             "its promise was given back, and it has no share since".to_string(),
         );
     }
-    let Some(line) = record.admin_comment.strip_prefix(PREFIX) else {
+    // When it is to go on says nothing of what is committed.
+    let comment = going_on(&record.admin_comment, None);
+    let Some(line) = comment.strip_prefix(PREFIX) else {
         return Claim::Unrecorded(
             "slurmctld has no record that anything was committed to it".to_string(),
         );
@@ -174,6 +186,7 @@ mod tests {
             before: 1,
             is_here: true,
             is_running: true,
+            is_suspended: false,
             admin_comment: comment.to_string(),
         }
     }
@@ -255,8 +268,13 @@ mod tests {
 
     #[test]
     fn a_record_survives_its_way() {
+        let suspended = JobRecord {
+            is_suspended: true,
+            ..record("libra:x")
+        };
         for record in [
             ControllerRecord::Unknown,
+            ControllerRecord::Job(suspended),
             ControllerRecord::Job(record("")),
             ControllerRecord::Job(record("libra:v=1:a=b\nmore é")),
         ] {

@@ -10,6 +10,7 @@
 use super::array::JobCommitment;
 use super::counted::spread;
 use super::front_end::Front;
+use super::orders::{Given, STANDS_STILL_WITHIN};
 use super::problem::{NotTaken, Problem};
 use super::records::Rewrite;
 use super::submission::{Asked, Submission};
@@ -57,6 +58,8 @@ pub struct Controller {
     pub(super) unpaid: HashSet<u32>,
     /// When which of those that are deferred were asked for last.
     pub(super) asked: HashMap<u32, f64>,
+    /// Orders to Slurm that it has not obeyed yet, see [`super::suspended`].
+    pub(super) given: Vec<Given>,
     /// What the caller is to write into slurmctld's records since the last poll.
     pub(super) rewrites: Vec<Rewrite>,
 }
@@ -153,6 +156,7 @@ impl Controller {
             held_jobs: HashSet::new(),
             unpaid: HashSet::new(),
             asked: HashMap::new(),
+            given: Vec::new(),
             rewrites: Vec::new(),
         };
         // Microseconds: no earlier book of this cluster has come so far.
@@ -173,6 +177,7 @@ impl Controller {
         self.admission
             .book
             .set_start_latency(config.slurm.start_delay.0);
+        self.admission.book.set_suspend_latency(STANDS_STILL_WITHIN);
         self.without_terms = config.slurm.without_terms;
         self.front.wanted = config.slurm.partitions.clone();
         self.front.classes = libra_rules::batch_class_defaults(config);

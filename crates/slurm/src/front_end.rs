@@ -44,6 +44,8 @@ pub struct Front {
     pub(super) users: HashMap<u32, Option<String>>,
     /// Classes of jobs that name none.
     pub(super) classes: ClassDefaults,
+    /// Jobs that may be made to stand still for others.
+    pub(super) suspendable: HashSet<String>,
 }
 
 /// Which places of a node count.
@@ -164,6 +166,10 @@ impl FrontEnd for Front {
         submission.component.is_none()
     }
 
+    fn may_be_suspended(&self, id: &str) -> bool {
+        self.suspendable.contains(id)
+    }
+
     fn may_redeem(
         &self,
         submission: &Submission,
@@ -223,6 +229,7 @@ impl Front {
             components: HashMap::new(),
             users: HashMap::new(),
             classes: ClassDefaults::default(),
+            suspendable: HashSet::new(),
         }
     }
 

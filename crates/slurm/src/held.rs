@@ -11,7 +11,7 @@
 //!   what others were not promised meanwhile. Its money stays set aside.
 //! - An array is not asked anew: it keeps what it has while it is held, which users cannot do, until its deadline.
 
-use super::array::{HELD, JobCommitment, NOTHING, first_token};
+use super::array::{HELD, JobCommitment, NOTHING, first_token, going_on, going_on_by};
 use super::controller::Controller;
 use super::poll::Poll;
 use super::problem::NotTaken;
@@ -165,7 +165,11 @@ impl Controller {
             poll.log.push(format!("job {} {text}", job.name()));
             poll.rewrites.push(Rewrite {
                 job: job.id,
-                admin_comment: format!("{NOTHING}{}", known.line()),
+                // Who stands still for others is let go on, whatever becomes of its promise.
+                admin_comment: going_on(
+                    &format!("{NOTHING}{}", known.line()),
+                    going_on_by(&job.admin_comment),
+                ),
                 comment: told(&job.comment, text),
                 ..Rewrite::default()
             });

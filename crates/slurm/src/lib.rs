@@ -20,6 +20,7 @@ pub mod gres;
 pub mod held;
 pub mod node;
 pub mod options;
+pub mod orders;
 pub mod others;
 pub mod payment;
 mod planned;
@@ -30,6 +31,7 @@ mod quote_tests;
 pub mod records;
 mod rules;
 pub mod submission;
+mod suspended;
 mod test_only;
 #[cfg(test)]
 mod tests;

@@ -11,7 +11,8 @@
 //! first task where it had none, to its epilog, or a refusal of its tasks is on record, or the site admits without a promise. Nothing here ends a job that
 //! has a process.
 
-use super::claim::{Ask, Claim, look_up};
+use super::array::going_on_by;
+use super::claim::{Ask, Claim, ControllerRecord, look_up};
 use libra_config::{OnFault, WithoutTerms};
 use libra_core::commitment::Commitment;
 use libra_host::entry::{Entry, Exit};
@@ -184,7 +185,7 @@ fn begin_claimed(
         nodes,
         before,
     };
-    begin(host, &recorded, now)
+    begin(host, &recorded, ask, now)
 }
 
 /// A claim that is not believed: said, and counted.
@@ -195,7 +196,30 @@ fn reject(host: &Host, name: &str, reason: &str) {
     }
 }
 
-fn begin(host: &Host, job: &Recorded<'_>, now: Moment) -> Result<bool, String> {
+/// Where a job finds less room than was promised to it, somebody stands still for it, as slurmctld says: Slurm tells nobody here.
+fn note_suspended(host: &Host, job: &session::Starting<'_>, ask: Ask<'_>) {
+    let asked = job.share * job.slots as f64;
+    let noted = host.in_its_way(job.id, asked).and_then(|others| {
+        for other in others {
+            let record = other.parse().ok().and_then(ask);
+            let is_still = |record: &ControllerRecord| {
+                matches!(record, ControllerRecord::Job(job) if job.is_suspended && going_on_by(&job.admin_comment).is_some())
+            };
+            if record.is_some_and(|record| is_still(&record)) {
+                host.note_suspended(&other, true)?;
+            }
+        }
+        Ok(())
+    });
+    if let Err(error) = noted {
+        log::error!(
+            "job {}: who stands still for it is not known: {error}",
+            job.id
+        );
+    }
+}
+
+fn begin(host: &Host, job: &Recorded<'_>, ask: Ask<'_>, now: Moment) -> Result<bool, String> {
     let commitment = Commitment::parse(job.line).map_err(|error| errors::not_committed(&error))?;
     if chunks_here(&commitment, job) == 0 {
         let reason = format!(
@@ -205,6 +229,7 @@ fn begin(host: &Host, job: &Recorded<'_>, now: Moment) -> Result<bool, String> {
         reject(host, job.name, &reason);
         return Ok(false);
     }
+    note_suspended(host, &starting(&commitment, job), ask);
     match host.begin_committed(&starting(&commitment, job), now.unix_time()) {
         Ok(Begun::Held | Begun::Uncapped(_)) => Ok(true),
         Ok(Begun::NoRoom(reason)) => {
@@ -339,6 +364,7 @@ fn begin_without_prolog(
     // As its prolog would have done.
     end_leftovers(host);
     end_given_up(host, &|job| ask(job).map(|record| !record.is_here()));
+    note_suspended(host, &starting(&commitment, &job), ask);
     let begun = match host.begin_committed_once(&starting(&commitment, &job), now.unix_time())? {
         Some(Begun::NoRoom(reason)) => {
             log::warn!("{reason}");

@@ -36,8 +36,15 @@ impl Controller {
         };
         let (specification, ever) = judged;
         let name = job.name();
-        let begun =
-            (self.admission).begin(&name, commitment, &specification, Some(&ever), owner, now);
+        let begun = (self.admission).begin(
+            &self.front,
+            &name,
+            commitment,
+            &specification,
+            Some(&ever),
+            owner,
+            now,
+        );
         match begun {
             Ok(committed) => {
                 let known = JobCommitment {
@@ -133,6 +140,7 @@ fn as_record(name: &str, commitment: &Commitment) -> JobRecord {
         submitted: commitment.submitted,
         phase: Phase::Bound,
         starts_by: commitment.starts_by,
+        suspended: None,
         places: (commitment.places.iter())
             .map(|place| AllocationRecord {
                 node: place.node.clone(),

@@ -5,6 +5,7 @@
 use super::array::{HELD, JobCommitment, is_ours};
 use super::controller::Controller;
 use super::counted::Known;
+use super::orders::{Order, is_marked, is_possible};
 use super::others::{NodeTaken, licenses_taken, taken};
 use super::records::{
     MemoryRule, Partition, Records, Rest, Rewrite, SlurmJob, State, is_held_again, licenses, rest,
@@ -49,6 +50,8 @@ pub struct Poll {
     pub pins: Vec<Pin>,
     /// Jobs of which slurmctld is to have something else on record.
     pub rewrites: Vec<Rewrite>,
+    /// Jobs that are to stand still or to go on, once their records are rewritten.
+    pub orders: Vec<Order>,
     /// What is committed and has no job, or whose job gave it back: what is held for it is free again.
     pub dropped: Vec<Commitment>,
     /// Another poll is wanted at once: a job is to be seen.
@@ -83,6 +86,10 @@ pub struct Prepared<'a> {
     waits: Vec<Waits>,
     /// Jobs that are confirmed, and that slurmctld was not told yet that they may begin.
     unopened: Vec<Rewrite>,
+    /// Numbers of those that have a mark of standing still for others.
+    marked: HashSet<u32>,
+    /// Jobs that may be made to stand still for others.
+    suspendable: HashSet<String>,
     /// Jobs that were held and are not any more, and what was committed to them before.
     returned: Vec<(&'a SlurmJob, Commitment)>,
 }
@@ -173,6 +180,14 @@ impl<'a> Prepared<'a> {
             waits: Waits::of(records),
             unopened: (records.jobs.iter())
                 .filter_map(|job| unopened(job, records.taken))
+                .collect(),
+            marked: (records.jobs.iter())
+                .filter(|job| is_marked(job))
+                .map(|job| job.id)
+                .collect(),
+            suspendable: (records.jobs.iter())
+                .filter(|job| is_possible(job))
+                .map(SlurmJob::name)
                 .collect(),
             returned: (records.jobs.iter())
                 .filter_map(|job| Some((job, returned(job)?)))
@@ -267,6 +282,7 @@ impl Controller {
             &self.admission.book,
         );
         std::mem::swap(&mut self.front.gres, &mut prepared.gres);
+        std::mem::swap(&mut self.front.suspendable, &mut prepared.suspendable);
         self.take_others(&mut prepared.taken, records.memory);
         (self.admission.book).set_cluster_taken(&prepared.licenses_taken);
         std::mem::swap(&mut self.committed_jobs, &mut prepared.committed_jobs);
@@ -279,6 +295,7 @@ impl Controller {
         self.ask_anew(&prepared.returned, now, &mut poll);
         self.ask_deferred(&prepared.waits, now, &mut poll);
         self.give_up_unpaid(&records.jobs, now, &mut poll);
+        self.let_stand_still(&records.jobs, &prepared.marked, now, &mut poll);
         let rewrites = poll.rewrites.iter_mut();
         rewrites.for_each(|rewrite| rewrite.keep(&records.beside));
         self.rewrites.clone_from(&poll.rewrites);
@@ -446,8 +463,8 @@ impl Controller {
         taken_back
     }
 
-    /// Jobs that Slurm runs elsewhere than planned count there. What the book knows of their progress is as good as what
-    /// the records would say, so that is taken out of them.
+    /// Jobs that Slurm runs elsewhere than planned count there. Of jobs with shares what the book knows of their progress is as good as what
+    /// the records would say, so that is taken out of them. Of whole processors the records know how long a job stood still.
     fn follow(&mut self, snapshot: &mut Snapshot, now: f64, poll: &mut Poll) {
         for job in &mut snapshot.jobs {
             let Some(id) = job
@@ -457,8 +474,8 @@ impl Controller {
             else {
                 continue;
             };
-            for place in &mut job.places {
-                place.cput = 0.0;
+            if !job.request.terms.class.is_whole() {
+                job.places.iter_mut().for_each(|place| place.cput = 0.0);
             }
             if job.phase != Phase::Running {
                 continue;

@@ -4,10 +4,12 @@
 //! `squeue` and `sinfo` print.
 
 use super::admin_comment::AdminComment;
-use super::array::{ArrayTasks, HELD, JobCommitment, PREFIX, beside, is_deferred, split};
+use super::array::{
+    ArrayTasks, HELD, JobCommitment, PREFIX, beside, going_on_by, is_deferred, split,
+};
 use super::gres::{self, Gres};
 use libra_accounts::settlement::HowEnded;
-use libra_core::book::{AllocationRecord, JobRecord, NodeRecord, Phase, Snapshot};
+use libra_core::book::{AllocationRecord, JobRecord, NodeRecord, Phase, Snapshot, Suspension};
 use libra_core::commitment::Commitment;
 use libra_core::decision::consumable::Consumable;
 use libra_units::indices;
@@ -84,10 +86,56 @@ pub struct SlurmJob {
     pub restarts: u32,
     /// Seconds that it has run, suspended ones not counted; since its last start.
     pub ran: f64,
+    /// Slurm has suspended it.
+    pub suspended: bool,
     /// User number of its owner.
     pub user: u32,
     /// Whether it is a component of a heterogeneous job.
     pub component: bool,
+}
+
+/// What a job does of running.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Runs {
+    /// It waits.
+    NotYet,
+    /// It runs.
+    Now,
+    /// Slurm has suspended it.
+    Suspended,
+    /// It ended then, Unix time.
+    Until(f64),
+}
+
+/// How long a job has run since its last start, suspended time left out.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Run {
+    /// Seconds, until it was suspended or went on last, or to its end.
+    before: f64,
+    /// Since when it runs now, Unix time.
+    since: Option<f64>,
+}
+
+impl Run {
+    /// `started`: when it did, Unix time; `changed`: when it was suspended or went on last, 0 for never, and how many seconds it had run then.
+    pub fn of(runs: Runs, started: f64, changed: (f64, f64)) -> Run {
+        let (before, since) = match changed {
+            (0.0, _) => (0.0, started),
+            (at, before) => (before, at),
+        };
+        let (before, since) = match runs {
+            Runs::NotYet => (0.0, None),
+            Runs::Suspended => (changed.1, None),
+            Runs::Now => (before, Some(since)),
+            Runs::Until(ended) => (before + ended - since, None),
+        };
+        Run { before, since }
+    }
+
+    /// Seconds by `taken`, Unix time.
+    pub fn seconds(self, taken: f64) -> f64 {
+        (self.before + self.since.map_or(0.0, |since| taken - since)).max(0.0)
+    }
 }
 
 /// What a job whose promise is deferred waits for, and where it may go: as Slurm has it now, since both may be changed.
@@ -317,6 +365,10 @@ pub struct Rewrite {
     pub hold: bool,
     /// It stays held, by whom it was.
     pub stays_held: bool,
+    /// It runs, or stands still: nothing but its record changes.
+    pub runs: bool,
+    /// It is not held any more, whoever has held it.
+    pub release: bool,
     /// The nodes that it is told; none for no change.
     pub nodes: Vec<String>,
     /// When it may begin, Unix time; None for no change.
@@ -327,7 +379,9 @@ impl Rewrite {
     /// Returns true if it is to start now, before all others.
     pub fn starts(&self) -> bool {
         let (_, comment) = split(&self.admin_comment);
-        !(self.hold || self.stays_held) && comment.starts_with(PREFIX) && !is_deferred(comment)
+        !(self.hold || self.stays_held || self.runs)
+            && comment.starts_with(PREFIX)
+            && !is_deferred(comment)
     }
 
     /// What others have in its admin comment stays there.
@@ -371,7 +425,10 @@ pub enum Rest {
 
 /// Returns true if it was requeued and is held: its owner may do that, and may let it go again.
 pub(super) fn is_held_again(job: &SlurmJob) -> bool {
-    job.held && job.restarts > 0 && job.state == State::Pending
+    job.held
+        && job.restarts > 0
+        && job.state == State::Pending
+        && going_on_by(&job.admin_comment).is_none()
 }
 
 /// Tells whether it waits without what was committed to it, by its record of `at`.
@@ -403,6 +460,9 @@ pub(super) fn returned(job: &SlurmJob) -> Option<Commitment> {
         Commitment::parse(line).ok()
     }
 }
+
+/// Slurm's times are whole seconds, cut off: a job may have run so much less.
+const SECONDS_CUT: f64 = 1.0;
 
 fn job_records(job: &SlurmJob, commitment: &JobCommitment, taken: f64) -> Vec<JobRecord> {
     let runs = job.state == State::Running;
@@ -437,7 +497,7 @@ fn job_records(job: &SlurmJob, commitment: &JobCommitment, taken: f64) -> Vec<Jo
                 let ran = (taken - job.started).max(0.0);
                 // Whole processors are in use for as long as it runs: how long it has outlived its estimate is to be seen.
                 place.cput = match request.terms.class.is_whole() {
-                    true => ran,
+                    true => (job.ran - SECONDS_CUT).max(0.0),
                     false => (place.share * ran).min(request.terms.estimate),
                 };
             }
@@ -450,6 +510,9 @@ fn job_records(job: &SlurmJob, commitment: &JobCommitment, taken: f64) -> Vec<Jo
             submitted: commitment.commitment.submitted,
             phase: if runs { Phase::Running } else { Phase::Bound },
             starts_by: (commitment.commitment.starts_by).filter(|_| !runs),
+            suspended: going_on_by(&job.admin_comment)
+                .filter(|_| runs)
+                .map(|mark| Suspension::new(mark.by, job.suspended)),
             places,
         }
     };

@@ -15,6 +15,7 @@ use libra_core::book::OLDEST_RECORDS;
 use libra_core::book::figures::{ClusterFigures, Holds};
 use libra_core::commitment::Commitment;
 use libra_slurm::controller::{Answer, Controller};
+use libra_slurm::orders::Order;
 use libra_slurm::payment::Settler;
 use libra_slurm::poll::{Pin, Prepared};
 use libra_slurm::problem::{NotTaken, Problem};
@@ -233,6 +234,15 @@ impl SyncThread {
     }
 }
 
+/// What a poll finds to be done.
+#[derive(Default)]
+struct Orders {
+    pins: Vec<Pin>,
+    rewrites: Vec<Rewrite>,
+    orders: Vec<Order>,
+    again: bool,
+}
+
 /// What the thread remembers from round to round.
 #[derive(Default)]
 struct Rounds {
@@ -288,7 +298,12 @@ impl Rounds {
             return std::thread::sleep(FIRST);
         }
         let begun = Instant::now();
-        let (pins, rewrites, again) = match self.poll() {
+        let Orders {
+            pins,
+            rewrites,
+            orders,
+            again,
+        } = match self.poll() {
             Ok(found) => {
                 if self.problem.take().is_some() {
                     log::write(Level::Info, "the queue is read again");
@@ -311,6 +326,15 @@ impl Rounds {
         let moved = !pins.is_empty() || again;
         for rewrite in &rewrites {
             if let Err(error) = queue::rewrite(rewrite) {
+                log::write(Level::Error, &error.to_string());
+            }
+        }
+        for order in &orders {
+            let done = match *order {
+                Order::Suspend(job) => queue::suspend(job),
+                Order::Resume(job) => queue::resume(job),
+            };
+            if let Err(error) = done {
                 log::write(Level::Error, &error.to_string());
             }
         }
@@ -373,7 +397,7 @@ impl Rounds {
         };
     }
 
-    fn poll(&mut self) -> Result<(Vec<Pin>, Vec<Rewrite>, bool), String> {
+    fn poll(&mut self) -> Result<Orders, String> {
         let mut reader = std::mem::take(&mut self.reader);
         let polled = match reader.read(now()) {
             // They are of the one that is in control since.
@@ -386,7 +410,7 @@ impl Rounds {
     }
 
     /// What follows of these records.
-    fn take(&mut self, records: &Records) -> Result<(Vec<Pin>, Vec<Rewrite>, bool), String> {
+    fn take(&mut self, records: &Records) -> Result<Orders, String> {
         let mut prepared = Prepared::new(records, &self.partitions);
         let polled = {
             let mut state = state();
@@ -404,7 +428,12 @@ impl Rounds {
         for line in &poll.log {
             log::write(Level::Info, line);
         }
-        Ok((poll.pins, poll.rewrites, poll.again || unpaid))
+        Ok(Orders {
+            pins: poll.pins,
+            rewrites: poll.rewrites,
+            orders: poll.orders,
+            again: poll.again || unpaid,
+        })
     }
 
     /// Charges what has ended. The book is not kept meanwhile. Returns true if there are jobs that nobody pays for.

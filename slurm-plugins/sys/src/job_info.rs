@@ -4,7 +4,7 @@ use crate::slurm::{self as c, NO_VAL};
 use crate::text;
 use libra_accounts::settlement::HowEnded;
 use libra_slurm::array::{ArrayTasks, split};
-use libra_slurm::records::{SlurmJob, State, WaitingFor};
+use libra_slurm::records::{Run, Runs, SlurmJob, State, WaitingFor};
 use libra_slurm::waiting::asked_begin;
 use std::ffi::c_int;
 
@@ -87,7 +87,7 @@ pub(crate) unsafe fn job(job: &c::slurm_job_info_t) -> (SlurmJob, Times) {
         ours,
         // Slurm takes out of the dependency what is met.
         waits: job.priority == 0 || dependency.is_some(),
-        run: Run::of(job),
+        run: run_of(job),
     };
     let job = SlurmJob {
         id: job.job_id,
@@ -119,6 +119,7 @@ pub(crate) unsafe fn job(job: &c::slurm_job_info_t) -> (SlurmJob, Times) {
         },
         restarts: u32::from(job.restart_cnt),
         ran: 0.0,
+        suspended: base == c::JOB_SUSPENDED,
         user: job.user_id,
         component: job.het_job_id != 0,
     };
@@ -150,34 +151,16 @@ impl Times {
     }
 }
 
-/// How long a job has run since its last start, suspended time left out.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Run {
-    /// Seconds, until it was suspended or went on last, or to its end.
-    before: f64,
-    /// Since when it runs now, Unix time.
-    since: Option<f64>,
-}
-
-impl Run {
-    /// `pre_sus_time` is what it had run when it was last suspended or went on, `suspend_time` when that was.
-    fn of(job: &c::slurm_job_info_t) -> Run {
-        let (before, since) = match job.suspend_time {
-            0 => (0.0, job.start_time as f64),
-            changed => (job.pre_sus_time as f64, changed as f64),
-        };
-        let (before, since) = match job.job_state & c::JOB_STATE_BASE {
-            c::JOB_PENDING => (0.0, None),
-            c::JOB_SUSPENDED => (job.pre_sus_time as f64, None),
-            c::JOB_RUNNING => (before, Some(since)),
-            _ => (before + job.end_time as f64 - since, None),
-        };
-        Run { before, since }
-    }
-
-    fn seconds(self, taken: f64) -> f64 {
-        (self.before + self.since.map_or(0.0, |since| taken - since)).max(0.0)
-    }
+/// `pre_sus_time` is what it had run when it was last suspended or went on, `suspend_time` when that was.
+fn run_of(job: &c::slurm_job_info_t) -> Run {
+    let runs = match job.job_state & c::JOB_STATE_BASE {
+        c::JOB_PENDING => Runs::NotYet,
+        c::JOB_SUSPENDED => Runs::Suspended,
+        c::JOB_RUNNING => Runs::Now,
+        _ => Runs::Until(job.end_time as f64),
+    };
+    let changed = (job.suspend_time as f64, job.pre_sus_time as f64);
+    Run::of(runs, job.start_time as f64, changed)
 }
 
 /// What others have in the admin comment of a job of Libra's, under its number and that of its array.
@@ -246,7 +229,7 @@ mod tests {
     fn a_run_goes_on_unless_it_is_suspended_or_over() {
         // SAFETY: zeroes are a valid record: numbers, and no texts.
         let mut info: c::slurm_job_info_t = unsafe { std::mem::zeroed() };
-        let ran = |info: &c::slurm_job_info_t| [100.0, 200.0].map(|at| Run::of(info).seconds(at));
+        let ran = |info: &c::slurm_job_info_t| [100.0, 200.0].map(|at| run_of(info).seconds(at));
         (info.job_state, info.start_time) = (c::JOB_RUNNING, 90);
         assert_eq!(ran(&info), [10.0, 110.0]);
         (info.suspend_time, info.pre_sus_time) = (95, 3);

@@ -10,7 +10,7 @@ use libra_slurm::array::split;
 use libra_slurm::claim::{ControllerRecord, JobRecord};
 use libra_slurm::poll::Pin;
 use libra_slurm::records::{FIRST, Rewrite};
-use std::ffi::{CStr, c_int};
+use std::ffi::{CStr, c_char, c_int};
 use std::ptr::null_mut;
 
 /// What slurmctld has on record of one job; `here`: Slurm's name of this node. None if it does not say. To be called by
@@ -54,6 +54,7 @@ unsafe fn job_record(job: &c::slurm_job_info_t, here: &str) -> JobRecord {
         is_here: (is_running || completing) && nodes.iter().any(|node| node == here),
         // While its epilogs run it is over, whatever it was.
         is_running: is_running && !completing,
+        is_suspended: base == c::JOB_SUSPENDED,
         admin_comment: split(&admin_comment.unwrap_or_default()).1.to_string(),
     }
 }
@@ -105,6 +106,9 @@ pub fn rewrite(rewrite: &Rewrite) -> Result<(), CallFailed> {
         message.comment = comment.as_ptr().cast_mut();
         if rewrite.hold {
             message.priority = 0;
+        } else if rewrite.release {
+            // A priority that Slurm chooses.
+            message.priority = c::INFINITE;
         }
         if !rewrite.nodes.is_empty() {
             message.req_nodes = nodes.as_ptr().cast_mut();
@@ -125,6 +129,40 @@ pub fn rewrite(rewrite: &Rewrite) -> Result<(), CallFailed> {
                 Ok(())
             }
             _ => Err(failed(&format!("the record of job {name}"))),
+        }
+    }
+}
+
+/// Lets all processes of a job stand still, on all its nodes.
+///
+/// # Errors
+/// What slurmctld answers.
+pub fn suspend(job: u32) -> Result<(), CallFailed> {
+    told(job, "suspend", c::slurm_suspend2)
+}
+
+/// Lets them go on.
+///
+/// # Errors
+/// What slurmctld answers.
+pub fn resume(job: u32) -> Result<(), CallFailed> {
+    told(job, "resume", c::slurm_resume2)
+}
+
+type Told = unsafe extern "C" fn(*mut c_char, *mut *mut c::job_array_resp_msg_t) -> c_int;
+
+fn told(job: u32, what: &str, tell: Told) -> Result<(), CallFailed> {
+    let name = text::c_string(&job.to_string());
+    let mut answer = null_mut();
+    // SAFETY: the text is only read; what is answered is freed.
+    unsafe {
+        let done = tell(name.as_ptr().cast_mut(), &mut answer);
+        if !answer.is_null() {
+            c::slurm_free_job_array_resp(answer);
+        }
+        match done {
+            0 => Ok(()),
+            _ => Err(failed(&format!("{what} job {job}"))),
         }
     }
 }

@@ -5,7 +5,7 @@ use super::conf::words;
 use super::hostlist;
 use libra_slurm::array::{ArrayTasks, split};
 use libra_slurm::gres::Gres;
-use libra_slurm::records::{Node, Partition, SlurmJob, State};
+use libra_slurm::records::{Node, Partition, Run, Runs, SlurmJob, State};
 use libra_units::indices;
 use serde_json::Value;
 
@@ -14,6 +14,17 @@ use serde_json::Value;
 pub struct Owned {
     pub job: SlurmJob,
     pub user: String,
+    pub run: Run,
+}
+
+impl Owned {
+    /// Its record as of `taken`, Unix time.
+    pub fn at(self, taken: f64) -> SlurmJob {
+        SlurmJob {
+            ran: self.run.seconds(taken),
+            ..self.job
+        }
+    }
 }
 
 /// Jobs from `squeue --json`.
@@ -87,17 +98,50 @@ fn job_of_json(job: &Value) -> Result<Owned, String> {
             how: libra_accounts::settlement::HowEnded::Itself,
             restarts: 0,
             ran: 0.0,
+            suspended: state == SUSPENDED,
             component: false,
             user: number(&job["user_id"]).unwrap_or(0.0) as u32,
         },
         user: text("user_name").to_string(),
+        run: run_of(state, &|key| match key {
+            Time::Start => number(&job["start_time"]),
+            Time::End => number(&job["end_time"]),
+            Time::Suspended => number(&job["suspend_time"]),
+            Time::BeforeThat => number(&job["pre_sus_time"]),
+        }),
     })
+}
+
+/// Of a job that Slurm has suspended.
+const SUSPENDED: &str = "SUSPENDED";
+
+/// Times of a job that say how long it has run.
+#[derive(Debug, Clone, Copy)]
+enum Time {
+    Start,
+    End,
+    /// When it was suspended or went on last.
+    Suspended,
+    /// Seconds that it had run then.
+    BeforeThat,
+}
+
+fn run_of(state: &str, time: &dyn Fn(Time) -> Option<f64>) -> Run {
+    let time = |which| time(which).unwrap_or(0.0);
+    let runs = match state {
+        "PENDING" => Runs::NotYet,
+        "RUNNING" => Runs::Now,
+        SUSPENDED => Runs::Suspended,
+        _ => Runs::Until(time(Time::End)),
+    };
+    let changed = (time(Time::Suspended), time(Time::BeforeThat));
+    Run::of(runs, time(Time::Start), changed)
 }
 
 fn state_of(word: &str) -> State {
     match word {
         "PENDING" => State::Pending,
-        "RUNNING" | "SUSPENDED" => State::Running,
+        "RUNNING" | SUSPENDED => State::Running,
         _ => State::Ended,
     }
 }
@@ -196,10 +240,19 @@ fn job_of_text(line: &str) -> Result<Owned, String> {
             how: libra_accounts::settlement::HowEnded::Itself,
             restarts: 0,
             ran: 0.0,
+            suspended: state == SUSPENDED,
             component: false,
             user: uid.trim_end_matches(')').parse().unwrap_or(0),
         },
         user: user.to_string(),
+        run: run_of(state, &|key| {
+            Some(number(match key {
+                Time::Start => "StartTime",
+                Time::End => "EndTime",
+                Time::Suspended => "SuspendTime",
+                Time::BeforeThat => "SecsPreSuspend",
+            }))
+        }),
     })
 }
 

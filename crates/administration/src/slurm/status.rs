@@ -58,7 +58,7 @@ pub(crate) type Owners = BTreeMap<String, String>;
 /// Who owns what.
 pub(crate) fn owners(jobs: &[Owned]) -> Owners {
     let mut owners = Owners::new();
-    for Owned { job, user } in jobs {
+    for Owned { job, user, .. } in jobs {
         let array = job.array.as_ref().map(|array| array.array.to_string());
         for name in [Some(job.name()), array].into_iter().flatten() {
             owners.insert(name, user.clone());
@@ -75,7 +75,7 @@ fn poll() -> Result<(Records, Owners, Vec<Named>), SlurmError> {
     let owners = owners(&jobs);
     let records = Records {
         taken,
-        jobs: jobs.into_iter().map(|owned| owned.job).collect(),
+        jobs: jobs.into_iter().map(|owned| owned.at(taken)).collect(),
         nodes: states.iter().map(|(node, _)| node.clone()).collect(),
         partitions,
         ..Records::default()

@@ -284,7 +284,12 @@ fn job_of(
         system: system.name(),
         user: owner(&id),
         nodes: job.places.iter().map(|p| p.node.clone()).collect(),
-        state: how(job.phase, deadline_status).to_string(),
+        state: match job.suspended {
+            Some(_) if deadline_status != Some(DeadlineStatus::Late) => "suspended".to_string(),
+            _ => how(job.phase, deadline_status).to_string(),
+        },
+        suspended: Some(job.suspended.is_some()),
+        goes_on_by: job.suspended.map(|suspension| suspension.goes_on_by),
         phase: if running { "running" } else { "reserved" },
         deadline_status: deadline_status.map(schema::deadline_status),
         slots: u32::try_from(job.request.shape.slots()).ok(),

@@ -71,7 +71,7 @@ pub struct Job {
     pub nodes: Vec<String>,
     /// Its class of service: `deadline`, `dedicated`, `immediate`, `best-effort`.
     pub class: Option<&'static str>,
-    /// It stands still, because others leave it nothing; of what has not ended.
+    /// It stands still, because others leave it nothing or for one with an earlier deadline; of what has not ended.
     pub suspended: Option<bool>,
     /// How it stands or how it ended, one of [`STATES`].
     pub state: String,
@@ -97,6 +97,8 @@ pub struct Job {
     pub held_until: Option<f64>,
     /// Of a job whose start is planned: when it begins at the latest, Unix time.
     pub starts_by: Option<f64>,
+    /// Of a job that stands still for one with an earlier deadline: when it goes on at the latest, Unix time.
+    pub goes_on_by: Option<f64>,
     /// Run time on a processor of its own.
     pub estimate_seconds: f64,
     /// Processor time that it has used, of each processor.

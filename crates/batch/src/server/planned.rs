@@ -46,9 +46,19 @@ impl AdmissionServer {
         if !(alone && not.is_for_nodes() && front.may_be_planned(submission)) {
             return None;
         }
-        specification.domains().find_map(|domain| {
-            let nodes = domain.nodes_for(request).ok()?;
-            Some((self.book.plan(request, nodes)?, domain.name.clone()))
+        let in_any = |plan: &dyn Fn(Option<&[u32]>) -> Option<Planned>| {
+            specification.domains().find_map(|domain| {
+                let nodes = domain.nodes_for(request).ok()?;
+                Some((plan(nodes)?, domain.name.clone()))
+            })
+        };
+        // Nobody stands still for one that can be kept behind all others.
+        in_any(&|nodes| self.book.plan(request, nodes)).or_else(|| {
+            let may = |id: &str| front.may_be_suspended(id);
+            match self.book.admission().rules.suspends {
+                true => in_any(&|nodes| self.book.plan_in_front(request, nodes, &may)),
+                false => None,
+            }
         })
     }
 
@@ -85,8 +95,10 @@ impl AdmissionServer {
     ///
     /// # Errors
     /// Why not.
+    #[allow(clippy::too_many_arguments)]
     pub fn begin<F: FrontEnd>(
         &mut self,
+        front: &F,
         id: &str,
         commitment: &Commitment,
         specification: &JobSpecification<F>,
@@ -124,7 +136,12 @@ impl AdmissionServer {
         if now < commitment.starts_by.unwrap_or(0.0) + PATIENCE {
             return Err(NotBegun::Waits);
         }
-        if let Some(start) = self.book.plan_anew(id, allowed, now) {
+        let anew = (self.book.plan_anew(id, allowed, now)).or_else(|| {
+            let may = |id: &str| front.may_be_suspended(id);
+            let suspends = self.book.admission().rules.suspends;
+            (suspends.then(|| self.book.plan_anew_in_front(id, allowed, &may, now))).flatten()
+        });
+        if let Some(start) = anew {
             let mut anew = commitment.clone();
             anew.starts_by = Some(start.starts_by);
             anew.places = (start.offer.places.iter())

@@ -83,6 +83,7 @@ fn shown(job: JobReport, node: &str, user: String, now: f64) -> Job {
         ended: job.ended,
         held_until: job.held_seconds.map(|left| now + left),
         starts_by: None,
+        goes_on_by: None,
         estimate_seconds: job.estimate_seconds,
         used_seconds: job.used_seconds,
         deadline_seconds: job.deadline_seconds,

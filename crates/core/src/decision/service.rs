@@ -59,6 +59,8 @@ pub struct ClassRules {
     pub immediate_factor: f64,
     /// Credits for a processor second that a job of best effort uses, ≥ 0.
     pub best_effort_rate: f64,
+    /// Dedicated jobs stand still for others with earlier deadlines, in their nodes' memory, where that makes nobody late.
+    pub suspends: bool,
 }
 
 impl Default for ClassRules {
@@ -71,6 +73,7 @@ impl Default for ClassRules {
             dedicated_factor: 1.0,
             immediate_factor: 1.0,
             best_effort_rate: 0.0,
+            suspends: false,
         }
     }
 }

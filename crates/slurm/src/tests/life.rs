@@ -202,6 +202,7 @@ fn a_commitment_stays() {
         how: libra_accounts::settlement::HowEnded::Itself,
         restarts: 0,
         ran: 0.0,
+        suspended: false,
         user: 1,
         component: false,
     });

@@ -9,6 +9,7 @@ mod offers;
 mod others;
 mod placement;
 mod planned;
+mod suspended;
 
 use super::Change;
 use super::array::{ArrayTasks, JobCommitment};
@@ -64,6 +65,8 @@ struct Queue {
     controller: Controller,
     records: Records,
     next: u32,
+    /// When it was polled last.
+    polled: f64,
 }
 
 impl Queue {
@@ -80,6 +83,7 @@ impl Queue {
                 ..Records::default()
             },
             next: 1,
+            polled: START,
         };
         queue.poll(START);
         queue
@@ -87,6 +91,11 @@ impl Queue {
 
     fn poll(&mut self, now: f64) -> super::poll::Poll {
         self.records.taken = now;
+        let run = |job: &&mut SlurmJob| job.state == State::Running && !job.suspended;
+        for job in self.records.jobs.iter_mut().filter(run) {
+            job.ran += now - self.polled.max(job.started);
+        }
+        self.polled = now;
         self.controller.poll(&self.records, now).expect("a poll")
     }
 
@@ -133,6 +142,7 @@ impl Queue {
             how: libra_accounts::settlement::HowEnded::Itself,
             restarts: 0,
             ran: 0.0,
+            suspended: false,
             user: 1,
             component: false,
         });

@@ -8,7 +8,7 @@ use libra_core::commitment::Commitment;
 
 const EXACT: &str = "[admission]\nestimate-margin = '0%'\n[slurm]\nstart-delay = '4s'\n";
 
-fn dedicated(estimate: &str, deadline: &str) -> Submission {
+pub(super) fn dedicated(estimate: &str, deadline: &str) -> Submission {
     let mut submission = Submission {
         required_nodes: vec!["n1".to_string()],
         ..asks(estimate, deadline, "100000")
@@ -19,7 +19,7 @@ fn dedicated(estimate: &str, deadline: &str) -> Submission {
 }
 
 /// It is accepted and runs; its number.
-fn runs(queue: &mut Queue, submission: &Submission, now: f64) -> u32 {
+pub(super) fn runs(queue: &mut Queue, submission: &Submission, now: f64) -> u32 {
     let accepted = queue.accept(submission, now);
     assert!(accepted.quote.starts_with("accepted: "), "{accepted:?}");
     let id = queue.enqueue(&accepted);
@@ -30,7 +30,7 @@ fn runs(queue: &mut Queue, submission: &Submission, now: f64) -> u32 {
 }
 
 /// It is accepted, and waits for its planned start; its number.
-fn planned(queue: &mut Queue, submission: &Submission, now: f64) -> u32 {
+pub(super) fn planned(queue: &mut Queue, submission: &Submission, now: f64) -> u32 {
     let accepted = queue.accept(submission, now);
     assert!(accepted.quote.starts_with("planned: "), "{accepted:?}");
     assert!(accepted.nodes.is_empty() && !accepted.hold);
@@ -53,7 +53,7 @@ fn known(queue: &mut Queue, id: u32) -> Commitment {
     known.expect("readable").commitment
 }
 
-fn is_told(queue: &mut Queue, id: u32, now: f64) -> Option<Vec<String>> {
+pub(super) fn is_told(queue: &mut Queue, id: u32, now: f64) -> Option<Vec<String>> {
     let told = poll(queue, now);
     let rewrite = told.rewrites.into_iter().find(|one| one.job == id)?;
     assert_eq!(rewrite.begin, Some(now as u64), "{rewrite:?}");

@@ -1,0 +1,287 @@
+//! Dedicated jobs that stand still for others, as slurmctld sees them.
+
+use super::super::array::going_on_by;
+use super::super::orders::Order;
+use super::deferred::poll;
+use super::planned::{dedicated, is_told, planned, runs};
+use super::*;
+
+const MEMORY: &str = "[admission]\nestimate-margin = '0%'\n[slurm]\nstart-delay = '0s'\n[class]\nsuspend = 'memory'\n";
+
+/// A poll, after which Slurm has done what it was told; what that was.
+fn obeyed(queue: &mut Queue, now: f64) -> Vec<Order> {
+    let orders = poll(queue, now).orders;
+    for order in &orders {
+        match *order {
+            Order::Suspend(id) => queue.job(id).suspended = true,
+            Order::Resume(id) => queue.job(id).suspended = false,
+        }
+    }
+    orders
+}
+
+#[test]
+fn one_with_time_stands_still_and_goes_on() {
+    let mut queue = Queue::new(MEMORY);
+    let first = runs(&mut queue, &dedicated("100", "1000"), START);
+    let other = planned(&mut queue, &dedicated("50", "80"), START + 10.0);
+    // It is marked first, so that whoever reads the records knows it.
+    let told = poll(&mut queue, START + 10.5);
+    assert!(told.orders.is_empty() && told.again, "{told:?}");
+    assert_eq!(
+        going_on_by(&queue.job(first).admin_comment).map(|mark| mark.by),
+        Some(START + 65.0)
+    );
+    assert_eq!(
+        queue.job(first).comment,
+        "libra: suspended for a job with an earlier deadline: it goes on in 55 s at the latest, and its own deadline holds, 16m40s after its submission"
+    );
+    assert!(!told.rewrites[0].starts());
+    assert_eq!(is_told(&mut queue, other, START + 11.0), None);
+    queue.job(first).suspended = true;
+    let begun = is_told(&mut queue, other, START + 11.5);
+    assert_eq!(begun, Some(vec!["n1".to_string()]));
+    queue.run(other, &["n1"], START + 12.0);
+    assert_eq!(obeyed(&mut queue, START + 13.0), []);
+    let job = queue.job(other);
+    (job.state, job.ended) = (State::Ended, START + 40.0);
+    assert_eq!(obeyed(&mut queue, START + 41.0), [Order::Resume(first)]);
+    // The mark goes when it runs.
+    assert!(
+        going_on_by(&queue.job(first).admin_comment)
+            .map(|mark| mark.by)
+            .is_some()
+    );
+    assert_eq!(obeyed(&mut queue, START + 41.2), []);
+    assert_eq!(
+        going_on_by(&queue.job(first).admin_comment).map(|mark| mark.by),
+        None
+    );
+    assert!(
+        queue
+            .job(first)
+            .comment
+            .contains("goes on; its own deadline holds")
+    );
+    let quiet = poll(&mut queue, START + 42.0);
+    assert!(
+        quiet.rewrites.is_empty() && !quiet.again && quiet.log.is_empty(),
+        "{quiet:?}"
+    );
+    assert_eq!(queue.committed()["n1"], 1.0);
+}
+
+#[test]
+fn nobody_is_suspended_where_the_site_does_not_want_it_or_for_a_test() {
+    let never = MEMORY.replace("memory", "never");
+    let mut queue = Queue::new(&never);
+    runs(&mut queue, &dedicated("100", "1000"), START);
+    queue.refuse(&dedicated("50", "80"), START + 10.0);
+    let mut queue = Queue::new(MEMORY);
+    let first = runs(&mut queue, &dedicated("100", "1000"), START);
+    let test = Submission {
+        without_session: true,
+        ..dedicated("50", "80")
+    };
+    let accepted = queue.accept(&test, START + 10.0);
+    assert!(accepted.quote.starts_with("planned: "), "{accepted:?}");
+    for after in 0..60 {
+        let told = poll(&mut queue, START + 10.0 + 0.1 * f64::from(after));
+        assert!(
+            told.rewrites.is_empty() && told.orders.is_empty(),
+            "{told:?}"
+        );
+    }
+    assert_eq!(queue.committed()["n1"], 1.0);
+    assert_eq!(queue.controller.book().goes_on_by(&first.to_string()), None);
+    // What is asked is what is answered.
+    let mut question = dedicated("50", "80");
+    question
+        .options
+        .push(("sla-quote".to_string(), "ask".to_string()));
+    match queue.controller.submit(&question, START + 20.0) {
+        Answer::Answered(line) => assert!(line.contains("planned"), "{line}"),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_restart_finds_who_stands_still_and_an_administrators_own_stay() {
+    let mut queue = Queue::new(MEMORY);
+    let first = runs(&mut queue, &dedicated("100", "1000"), START);
+    let other = planned(&mut queue, &dedicated("50", "80"), START + 10.0);
+    poll(&mut queue, START + 10.5);
+    assert_eq!(obeyed(&mut queue, START + 11.0), [Order::Suspend(first)]);
+    assert!(is_told(&mut queue, other, START + 11.5).is_some());
+    queue.run(other, &["n1"], START + 12.0);
+    let config = Config::from_toml(&whole_processors(MEMORY)).expect("a configuration");
+    queue.controller = Controller::new(&config, START + 30.0);
+    poll(&mut queue, START + 45.0);
+    let name = first.to_string();
+    assert_eq!(
+        queue.controller.book().goes_on_by(&name),
+        Some(START + 65.0)
+    );
+    assert_eq!(queue.committed()["n1"], 1.0);
+    // Somebody lets it go on before its time: it stands still again.
+    queue.job(first).suspended = false;
+    assert_eq!(obeyed(&mut queue, START + 46.0), [Order::Suspend(first)]);
+    // The other one outlives its estimate; it is due and goes on by right.
+    assert_eq!(obeyed(&mut queue, START + 64.0), []);
+    assert_eq!(obeyed(&mut queue, START + 65.0), [Order::Resume(first)]);
+    poll(&mut queue, START + 66.0);
+    // Whom an administrator suspends nobody of ours lets go on, nor is it made to.
+    queue.job(first).suspended = true;
+    assert_eq!(obeyed(&mut queue, START + 67.0), []);
+    let job = queue.job(other);
+    (job.state, job.ended) = (State::Ended, START + 68.0);
+    assert_eq!(obeyed(&mut queue, START + 69.0), []);
+    queue.refuse(&dedicated("50", "80"), START + 70.0);
+}
+
+#[test]
+fn one_that_was_suspended_by_somebody_else_meanwhile_keeps_its_processors() {
+    let mut queue = Queue::new(MEMORY);
+    let first = runs(&mut queue, &dedicated("100", "1000"), START);
+    let other = planned(&mut queue, &dedicated("50", "80"), START + 10.0);
+    queue.job(first).suspended = true;
+    let mut log = Vec::new();
+    for after in 11..60 {
+        let told = poll(&mut queue, START + f64::from(after));
+        assert_eq!(told.orders, []);
+        log.extend(told.log);
+    }
+    assert!(
+        log.iter()
+            .any(|line| line.contains("was suspended by somebody else")),
+        "{log:?}"
+    );
+    let given_back = format!("job {other}: its planned promise is given back");
+    assert!(
+        log.last().is_some_and(|line| line.starts_with(&given_back)),
+        "{log:?}"
+    );
+    assert_eq!(
+        going_on_by(&queue.job(first).admin_comment).map(|mark| mark.by),
+        None
+    );
+    assert_eq!(queue.committed()["n1"], 1.0);
+}
+
+#[test]
+fn what_slurm_does_not_obey_is_told_again_more_and_more_rarely() {
+    let mut queue = Queue::new(MEMORY);
+    let first = runs(&mut queue, &dedicated("100", "2000"), START);
+    let other = planned(&mut queue, &dedicated("50", "80"), START + 10.0);
+    poll(&mut queue, START + 10.5);
+    let mut told = Vec::new();
+    for tenth in 0..300 {
+        let after = 11.0 + 0.1 * f64::from(tenth);
+        let poll = poll(&mut queue, START + after);
+        if poll.orders == [Order::Suspend(first)] {
+            told.push(after.round() as u32);
+        }
+        assert!(queue.job(other).deferred.is_some(), "it has not begun");
+    }
+    assert_eq!(told, [11, 12, 14, 18, 26]);
+    // It could not be kept, and nobody stands still.
+    let job = queue.job(other);
+    (job.state, job.ended, job.cut_short) = (State::Ended, START + 45.0, true);
+    let quiet = poll(&mut queue, START + 46.0);
+    assert_eq!((quiet.orders, quiet.rewrites.len()), (Vec::new(), 1));
+    assert_eq!(
+        going_on_by(&queue.job(first).admin_comment).map(|mark| mark.by),
+        None
+    );
+}
+
+#[test]
+fn one_that_will_be_late_is_said_to_be_once() {
+    let mut queue = Queue::new(MEMORY);
+    let first = runs(&mut queue, &dedicated("100", "200"), START);
+    let other = planned(&mut queue, &dedicated("50", "80"), START + 10.0);
+    poll(&mut queue, START + 10.5);
+    assert_eq!(obeyed(&mut queue, START + 11.0), [Order::Suspend(first)]);
+    assert!(is_told(&mut queue, other, START + 11.5).is_some());
+    queue.run(other, &["n1"], START + 12.0);
+    poll(&mut queue, START + 13.0);
+    // Slurm does not let it go on: it has done 11 s of its hundred, and 89 are left.
+    let mut said = Vec::new();
+    for after in 60..160 {
+        let told = poll(&mut queue, START + f64::from(after));
+        let late = told.log.iter().filter(|line| line.contains("WILL BE LATE"));
+        said.extend(late.cloned());
+    }
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert!(queue.job(first).comment.contains("IT WILL BE LATE, by "));
+    let mark = going_on_by(&queue.job(first).admin_comment);
+    assert!(mark.is_some_and(|mark| mark.late));
+}
+
+#[test]
+fn a_restart_before_anything_was_written_finds_another_way() {
+    let mut queue = Queue::new(MEMORY);
+    let first = runs(&mut queue, &dedicated("100", "1000"), START);
+    let other = planned(&mut queue, &dedicated("50", "200"), START + 10.0);
+    // It would be planned behind the first one; nobody has to stand still.
+    assert_eq!(queue.controller.book().goes_on_by(&first.to_string()), None);
+    let urgent = planned(&mut queue, &dedicated("30", "80"), START + 11.0);
+    // slurmctld is killed, and who takes over has the records of then.
+    let config = Config::from_toml(&whole_processors(MEMORY)).expect("a configuration");
+    queue.controller = Controller::new(&config, START + 11.5);
+    poll(&mut queue, START + 22.0);
+    let mut orders = Vec::new();
+    for after in 23..60 {
+        orders.extend(obeyed(&mut queue, START + f64::from(after)));
+        let begun = queue.job(urgent).deferred.is_none();
+        if begun {
+            break;
+        }
+    }
+    assert_eq!(orders, [Order::Suspend(first)]);
+    assert!(queue.job(urgent).deferred.is_none() && queue.job(other).deferred.is_some());
+}
+
+#[test]
+fn one_that_is_taken_back_into_its_queue_is_not_held_for_it() {
+    let mut queue = Queue::new(MEMORY);
+    let first = runs(&mut queue, &dedicated("100", "1000"), START);
+    let other = planned(&mut queue, &dedicated("50", "80"), START + 10.0);
+    poll(&mut queue, START + 10.5);
+    assert_eq!(obeyed(&mut queue, START + 11.0), [Order::Suspend(first)]);
+    assert!(is_told(&mut queue, other, START + 11.5).is_some());
+    queue.run(other, &["n1"], START + 12.0);
+    poll(&mut queue, START + 13.0);
+    // Slurm holds what it has suspended, and lets it be held in its queue.
+    let job = queue.job(first);
+    (job.state, job.suspended, job.held, job.waits) = (State::Pending, false, true, true);
+    (job.restarts, job.started, job.ran) = (1, 0.0, 0.0);
+    let told = poll(&mut queue, START + 14.0);
+    let rewrite = (told.rewrites.iter())
+        .find(|one| one.job == first)
+        .expect("told");
+    assert!(rewrite.release && going_on_by(&rewrite.admin_comment).is_none());
+    assert_eq!(going_on_by(&queue.job(first).admin_comment), None);
+    assert!(queue.controller.book().contains(&first.to_string()));
+    let job = queue.job(first);
+    (job.held, job.waits) = (false, false);
+    assert_eq!(poll(&mut queue, START + 15.0).rewrites, []);
+}
+
+#[test]
+fn what_an_administrator_suspends_has_its_time_left() {
+    let mut queue = Queue::new(MEMORY);
+    let first = runs(&mut queue, &dedicated("100", "1000"), START);
+    poll(&mut queue, START + 10.0);
+    queue.job(first).suspended = true;
+    poll(&mut queue, START + 40.0);
+    poll(&mut queue, START + 70.0);
+    queue.job(first).suspended = false;
+    poll(&mut queue, START + 70.0);
+    // It has done 10 s, or a second less as far as Slurm's whole seconds say, and 90 are left.
+    let accepted = queue.accept(&dedicated("50", "300"), START + 70.0);
+    assert!(
+        accepted.quote.contains("begins in 91 s at the latest"),
+        "{accepted:?}"
+    );
+}
