@@ -198,6 +198,10 @@ fn reject(host: &Host, name: &str, reason: &str) {
 
 /// Where a job finds less room than was promised to it, somebody stands still for it, as slurmctld says: Slurm tells nobody here.
 fn note_suspended(host: &Host, job: &session::Starting<'_>, ask: Ask<'_>) {
+    // For whole processors alone.
+    if !job.commitment.request.terms.class.is_whole() {
+        return;
+    }
     let asked = job.share * job.slots as f64;
     let noted = host.in_its_way(job.id, asked).and_then(|others| {
         for other in others {
