@@ -36,7 +36,7 @@ impl Host {
         Ok(())
     }
 
-    /// Dedicated jobs of a batch system that would have to stand still for one that is about to begin and asks for so many processors, if they do not yet; none where
+    /// Dedicated jobs of a batch system that would have to stand still for one that is about to begin and asks for so many processors, if they do not yet; empty if
     /// there is room for it.
     ///
     /// # Errors

@@ -86,7 +86,7 @@ pub struct Prepared<'a> {
     waits: Vec<Waits>,
     /// Jobs that are confirmed, and that slurmctld was not told yet that they may begin.
     unopened: Vec<Rewrite>,
-    /// Numbers of those that have a mark of standing still for others.
+    /// Numbers of those whose records say when they go on.
     marked: HashSet<u32>,
     /// Jobs that may be made to stand still for others.
     suspendable: HashSet<String>,
