@@ -98,7 +98,7 @@ class Metrics(case.SiteCase):
         for job in (late, deleted, *(array.replace("[]", f"[{task}]") for task in (1, 2, 3))):
             pbs.wait(f"the end of {job}", lambda job=job: any(f"job {job} " in line and "ended after" in line for line in pbs.log().splitlines()))
         self.expect(before, accepted=6, met=4, late=1, cancelled=1, verdicts=9, refused={"budget": 2, "deadline": 1, "chunks": 1, "request": 1})
-        self.assertEqual(self.gauge("libra_jobs"), {"provisional": 0, "waiting": 0, "running": 0})
+        self.assertEqual(self.gauge("libra_jobs"), {"provisional": 0, "waiting": 0, "running": 0, "suspended": 0})
         self.assertEqual(self.gauge("libra_node_committed_processors"), {n1: 0, n2: 0})
         buckets = list(self.gauge("libra_decision_seconds_bucket").values())
         self.assertEqual((buckets, buckets[-1]), (sorted(buckets), self.gauge("libra_decision_seconds_count")[()]))

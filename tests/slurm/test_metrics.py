@@ -95,7 +95,7 @@ class Metrics(SiteCase):
         for job in (late, cancelled, *(f"{array}_{task}" for task in (1, 2, 3))):
             self.ending(job)
         self.expect(before, accepted=6, met=4, late=1, cancelled=1, verdicts=9, refused={"budget": 2, "deadline": 1, "chunks": 1, "request": 1})
-        self.assertEqual(self.gauges()["jobs"], {"provisional": 0, "waiting": 0, "running": 0})
+        self.assertEqual(self.gauges()["jobs"], {"provisional": 0, "waiting": 0, "running": 0, "suspended": 0})
         self.assertEqual(self.gauges()["committed"], {n1: 0, n2: 0})
         buckets = list(files.gauges("libra_decision_seconds_bucket").values())
         self.assertEqual((buckets, buckets[-1]), (sorted(buckets), files.gauges("libra_decision_seconds_count")[()]))
