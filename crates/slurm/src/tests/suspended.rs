@@ -20,6 +20,18 @@ fn obeyed(queue: &mut Queue, now: f64) -> Vec<Order> {
     orders
 }
 
+/// One that is due so many seconds after the start stands still, and another one runs; their numbers.
+fn one_stands_still(deadline: &str) -> (Queue, u32, u32) {
+    let mut queue = Queue::new(MEMORY);
+    let first = runs(&mut queue, &dedicated("100", deadline), START);
+    let other = planned(&mut queue, &dedicated("50", "80"), START + 10.0);
+    poll(&mut queue, START + 10.5);
+    assert_eq!(obeyed(&mut queue, START + 11.0), [Order::Suspend(first)]);
+    assert!(is_told(&mut queue, other, START + 11.5).is_some());
+    queue.run(other, &["n1"], START + 12.0);
+    (queue, first, other)
+}
+
 #[test]
 fn one_with_time_stands_still_and_goes_on() {
     let mut queue = Queue::new(MEMORY);
@@ -107,13 +119,7 @@ fn nobody_is_suspended_where_the_site_does_not_want_it_or_for_a_test() {
 
 #[test]
 fn a_restart_finds_who_stands_still_and_an_administrators_own_stay() {
-    let mut queue = Queue::new(MEMORY);
-    let first = runs(&mut queue, &dedicated("100", "1000"), START);
-    let other = planned(&mut queue, &dedicated("50", "80"), START + 10.0);
-    poll(&mut queue, START + 10.5);
-    assert_eq!(obeyed(&mut queue, START + 11.0), [Order::Suspend(first)]);
-    assert!(is_told(&mut queue, other, START + 11.5).is_some());
-    queue.run(other, &["n1"], START + 12.0);
+    let (mut queue, first, other) = one_stands_still("1000");
     let config = Config::from_toml(&whole_processors(MEMORY)).expect("a configuration");
     queue.controller = Controller::new(&config, START + 30.0);
     poll(&mut queue, START + 45.0);
@@ -197,13 +203,7 @@ fn what_slurm_does_not_obey_is_told_again_more_and_more_rarely() {
 
 #[test]
 fn one_that_will_be_late_is_said_to_be_once() {
-    let mut queue = Queue::new(MEMORY);
-    let first = runs(&mut queue, &dedicated("100", "200"), START);
-    let other = planned(&mut queue, &dedicated("50", "80"), START + 10.0);
-    poll(&mut queue, START + 10.5);
-    assert_eq!(obeyed(&mut queue, START + 11.0), [Order::Suspend(first)]);
-    assert!(is_told(&mut queue, other, START + 11.5).is_some());
-    queue.run(other, &["n1"], START + 12.0);
+    let (mut queue, first, _) = one_stands_still("200");
     poll(&mut queue, START + 13.0);
     // Slurm does not let it go on: it has done 11 s of its hundred, and 89 are left.
     let mut said = Vec::new();
@@ -244,13 +244,7 @@ fn a_restart_before_anything_was_written_finds_another_way() {
 
 #[test]
 fn one_that_is_taken_back_into_its_queue_is_not_held_for_it() {
-    let mut queue = Queue::new(MEMORY);
-    let first = runs(&mut queue, &dedicated("100", "1000"), START);
-    let other = planned(&mut queue, &dedicated("50", "80"), START + 10.0);
-    poll(&mut queue, START + 10.5);
-    assert_eq!(obeyed(&mut queue, START + 11.0), [Order::Suspend(first)]);
-    assert!(is_told(&mut queue, other, START + 11.5).is_some());
-    queue.run(other, &["n1"], START + 12.0);
+    let (mut queue, first, _) = one_stands_still("1000");
     poll(&mut queue, START + 13.0);
     // Slurm holds what it has suspended, and lets it be held in its queue.
     let job = queue.job(first);
