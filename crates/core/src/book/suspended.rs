@@ -357,11 +357,9 @@ impl Book {
         self.insert(job)
     }
 
-    /// A job that is to stand still for others does from now on, or runs all the same.
-    ///
-    /// # Errors
-    /// When there is no such job.
-    pub fn halted(&mut self, id: &str, still: bool, now: f64) -> Result<(), BookError> {
+    /// As records say it of a job that is to stand still.
+    #[cfg(test)]
+    pub(super) fn halted(&mut self, id: &str, still: bool, now: f64) -> Result<(), BookError> {
         self.advance(check_seconds("now", now)?);
         let key = self.key_of(id)?;
         self.note_still(key, Some(&Suspension::new(self.now, still)));
