@@ -559,6 +559,9 @@ fn forgive(host: &Host, name: &str) {
 }
 
 #[cfg(test)]
+#[path = "node_suspended_tests.rs"]
+mod suspended_tests;
+#[cfg(test)]
 #[path = "node_tests.rs"]
 mod tests;
 #[cfg(test)]

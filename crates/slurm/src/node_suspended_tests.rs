@@ -1,0 +1,60 @@
+//! What a node makes of a job that stands still for another one.
+
+use super::super::claim::JobRecord;
+use super::tests::{LINE, OFF, job, open};
+use super::*;
+
+#[test]
+fn who_stands_still_for_one_that_begins_is_promised_nothing_meanwhile() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let host = open(directory.path(), OFF);
+    let whole = LINE.replace("n1*1*0.525", "n1*1*1:class=dedicated");
+    let begins = |name: &str, suspended: bool, mark: &str| {
+        let line = whole.clone();
+        let (name, mark) = (name.to_string(), mark.to_string());
+        let ask = {
+            let (line, own) = (line.clone(), name.clone());
+            move |number: u32| {
+                let is_own = number.to_string() == own;
+                Some(ControllerRecord::Job(JobRecord {
+                    user: 1000,
+                    nodes: 1,
+                    before: 0,
+                    is_here: true,
+                    is_running: true,
+                    is_suspended: suspended && !is_own,
+                    admin_comment: match is_own {
+                        true => format!("libra:{line}"),
+                        false => format!("libra:{line}{mark}"),
+                    },
+                }))
+            }
+        };
+        let starting = Starting {
+            name: &name,
+            ..job(Some(&line))
+        };
+        super::prolog(&host, &starting, &ask, 2000.0).expect("begun");
+        let entry = host.registry().read(&name).expect("a registry");
+        entry.expect("an entry").share
+    };
+    let still = |name: &str| {
+        let entry = host.registry().read(name).expect("a registry");
+        entry.expect("an entry").suspended.is_some()
+    };
+    assert_eq!(begins("12", false, ""), 1.0);
+    // It runs, or an administrator has suspended it: it keeps what it was promised.
+    assert_eq!(begins("13", false, ":goes-on-by=3000"), 0.0);
+    assert_eq!(begins("14", true, ""), 0.0);
+    assert!(!still("12"));
+    assert_eq!(begins("15", true, ":goes-on-by=3000"), 1.0);
+    assert!(still("12") && !still("15"));
+    host.note_suspended("12", false).expect("a registry");
+    assert!(!still("12"));
+    let entry = host
+        .registry()
+        .read("12")
+        .expect("a registry")
+        .expect("an entry");
+    assert!(entry.stood_still > 0.0);
+}
