@@ -5,6 +5,7 @@
 //!
 //! What another plugin has put into the admin comment stays there, and stands first: `its own words|libra:…` ([`split`]).
 
+use libra_batch::server::suspended::GoingOn;
 use libra_core::commitment::{Commitment, CommitmentError};
 use libra_units::indices;
 use libra_wording::errors;
@@ -69,15 +70,6 @@ pub fn is_deferred(comment: &str) -> bool {
 pub fn first_token(comment: &str) -> Option<u64> {
     let (_, was) = comment.rsplit_once(":was=")?;
     was.split(':').next()?.parse().ok()
-}
-
-/// What the record of a job says that stands still for others, or is to.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct GoingOn {
-    /// When it goes on at the latest, Unix time.
-    pub by: f64,
-    /// It will be late, if its estimate holds, and its owner has been told so.
-    pub late: bool,
 }
 
 /// In such a line, behind all that is committed.

@@ -10,7 +10,7 @@
 use super::array::JobCommitment;
 use super::counted::spread;
 use super::front_end::Front;
-use super::orders::{Given, STANDS_STILL_WITHIN};
+use super::orders::STANDS_STILL_WITHIN;
 use super::problem::{NotTaken, Problem};
 use super::records::Rewrite;
 use super::submission::{Asked, Submission};
@@ -58,8 +58,6 @@ pub struct Controller {
     pub(super) unpaid: HashSet<u32>,
     /// When which of those that are deferred were asked for last.
     pub(super) asked: HashMap<u32, f64>,
-    /// Orders to Slurm that it has not obeyed yet, see [`super::suspended`].
-    pub(super) given: Vec<Given>,
     /// What the caller is to write into slurmctld's records since the last poll.
     pub(super) rewrites: Vec<Rewrite>,
 }
@@ -156,7 +154,6 @@ impl Controller {
             held_jobs: HashSet::new(),
             unpaid: HashSet::new(),
             asked: HashMap::new(),
-            given: Vec::new(),
             rewrites: Vec::new(),
         };
         // Microseconds: no earlier book of this cluster has come so far.

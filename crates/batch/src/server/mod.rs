@@ -9,7 +9,7 @@
 //!   system itself belong to the caller.
 //! - What is committed is held for on the payer's account; where that fails it is out of the book again.
 //! - A question reserves nothing, unless it asks for a quote that is held.
-//! - A dedicated job that does not fit now may be promised a start (`planned`).
+//! - A dedicated job that does not fit now may be promised a start (`planned`), if need be in front of others, which stand still for it ([`suspended`]).
 //! - A job that may not start yet ([`crate::front_end::Deferred`]) has no share: its promise is deferred until it is asked for anew (`deferred`).
 
 mod deferred;
@@ -18,6 +18,7 @@ mod deferred_tests;
 mod nodes;
 mod planned;
 mod quotes;
+pub mod suspended;
 
 use crate::admit::admit;
 use crate::front_end::{FrontEnd, JobSpecification, OnAccount};
@@ -35,6 +36,7 @@ use libra_core::decision::job::Request;
 use libra_core::decision::service::{ClassAdmission, ClassError};
 use nodes::Taking;
 pub use planned::NotBegun;
+use std::collections::HashMap;
 
 /// What was committed to a job.
 #[derive(Debug, Clone, PartialEq)]
@@ -131,6 +133,8 @@ pub struct AdmissionServer {
     quotes: HeldQuotes,
     /// Of which the first part was given.
     answers: StoredAnswers,
+    /// What its batch system was told of jobs that stand still for others, and has not obeyed yet.
+    told: HashMap<String, Vec<suspended::Given>>,
 }
 
 impl AdmissionServer {
@@ -141,6 +145,7 @@ impl AdmissionServer {
             gate: BudgetGate::off(),
             quotes: HeldQuotes::new(limits),
             answers: StoredAnswers::default(),
+            told: HashMap::new(),
         }
     }
 

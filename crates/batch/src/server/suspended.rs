@@ -1,0 +1,226 @@
+//! Dedicated jobs that stand still for others with earlier deadlines (see [`libra_core::book::Book::plan_in_front`]): what their batch system is told of them, by what it has
+//! on record.
+//!
+//! The one that comes is planned to begin some seconds later, when the other stands still. Three steps bring that about, each from what is on record:
+//! the one that is to stand still gets a mark, which says when it goes on at the latest; one that has it is suspended; and once its batch system says
+//! that it is, the other one begins. So whoever reads the records after a restart knows who stands still for others, and lets it go on: what an
+//! administrator suspends has no mark, and stays as it is. To go on it is resumed first, and loses its mark then, whatever has become of its promise.
+//!
+//! One that an administrator lets go on before its time is suspended again. What a batch system does not obey it is told again, more and more rarely; one
+//! that it does not suspend keeps its processors in the end. One that is taken back into its queue has no mark from then on.
+
+use super::AdmissionServer;
+use crate::words;
+use libra_core::commitment::Commitment;
+
+/// What a batch system does not obey it is told again after so many seconds, then after twice as many, and so on up to a minute.
+const TOLD_AGAIN: f64 = 1.0;
+const TOLD_AGAIN_AT_MOST: f64 = 60.0;
+
+/// A job that was to be suspended so long in vain is not, in seconds.
+const GIVEN_UP: f64 = 30.0;
+
+/// Marks are the same that are less than so many seconds apart: some records have whole ones.
+const SAME: f64 = 1.0;
+
+/// What the record of a job says that stands still for others, or is to.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct GoingOn {
+    /// When it goes on at the latest, Unix time.
+    pub by: f64,
+    /// It will be late, if its estimate holds, and its owner has been told so.
+    pub late: bool,
+}
+
+impl GoingOn {
+    fn is(self, other: GoingOn) -> bool {
+        self.late == other.late && (self.by - other.by).abs() < SAME
+    }
+}
+
+/// What a job does that is to stand still, or was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RunState {
+    /// It is in its queue, once more.
+    Waits,
+    /// It runs.
+    Runs,
+    /// Its batch system has suspended it.
+    StandsStill,
+}
+
+/// A job that is to stand still for others or has such a mark, as its batch system has it. It has not ended.
+#[derive(Debug, Clone, Copy)]
+pub struct OnRecord<'a> {
+    /// As the book knows it.
+    pub id: &'a str,
+    /// What it does.
+    pub state: RunState,
+    /// Its mark; None if there is none.
+    pub mark: Option<GoingOn>,
+    /// What is committed to it; None if that cannot be read.
+    pub commitment: Option<&'a Commitment>,
+}
+
+/// What a batch system is told of a job.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Order {
+    /// Another mark in its record, or none.
+    Mark {
+        /// The mark.
+        mark: Option<GoingOn>,
+        /// What its owner is told; None for nothing else than before.
+        text: Option<String>,
+    },
+    /// All its processes are to stand still, on all its nodes.
+    Suspend,
+    /// They are to go on.
+    Resume,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Mark,
+    Suspend,
+    Resume,
+}
+
+impl Order {
+    fn kind(&self) -> Kind {
+        match self {
+            Order::Mark { .. } => Kind::Mark,
+            Order::Suspend => Kind::Suspend,
+            Order::Resume => Kind::Resume,
+        }
+    }
+}
+
+/// An order, and whether it was obeyed is still to be seen.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Given {
+    kind: Kind,
+    /// When it is to be given again, Unix time, and how long that is.
+    again: f64,
+    wait: f64,
+}
+
+/// What is to become of a job.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Followed {
+    /// In this order.
+    pub orders: Vec<Order>,
+    /// Lines for the log.
+    pub log: Vec<String>,
+}
+
+impl AdmissionServer {
+    /// What the batch system of a job is told now, by its record of it.
+    pub fn follow_suspension(&mut self, job: &OnRecord<'_>, now: f64) -> Followed {
+        let mut followed = Followed::default();
+        let id = job.id;
+        let before = self.told.remove(id).unwrap_or_default();
+        let late = self.book.would_be_late(id);
+        let wanted = self.book.stands_still_until(id).map(|by| GoingOn {
+            by,
+            late: late.is_some(),
+        });
+        let marked = |mark, text: &dyn Fn(&Commitment) -> String| Order::Mark {
+            mark,
+            text: job.commitment.map(text),
+        };
+        let mut orders = Vec::new();
+        match (job.state, wanted, job.mark) {
+            (_, None, None) | (RunState::Waits, Some(_), None) => {}
+            // It begins anew.
+            (RunState::Waits, _, Some(_)) => orders.push(Order::Mark {
+                mark: None,
+                text: None,
+            }),
+            // Nobody of ours may let it go on, so nobody gets its processors.
+            (RunState::StandsStill, Some(_), None) => {
+                let _ = self.book.keeps_processors(id, now);
+                followed.log.push(format!(
+                    "job {id} was suspended by somebody else, and keeps its processors"
+                ));
+            }
+            (_, Some(mark), known) if !known.is_some_and(|known| known.is(mark)) => {
+                let text = |known: &Commitment| words::stands_still(known, mark.by, late, now);
+                orders.push(marked(Some(mark), &text));
+            }
+            (RunState::Runs, Some(_), _) => {
+                let vain = |one: &Given| one.kind == Kind::Suspend && one.wait >= GIVEN_UP;
+                if before.iter().any(vain) {
+                    let _ = self.book.keeps_processors(id, now);
+                    followed.log.push(format!(
+                        "job {id} is not suspended by its batch system, and keeps its processors"
+                    ));
+                } else {
+                    orders.push(Order::Suspend);
+                }
+            }
+            (RunState::StandsStill, Some(_), _) => {}
+            (RunState::StandsStill, None, Some(mark)) => {
+                if late.is_some() && !mark.late {
+                    let mark = GoingOn { late: true, ..mark };
+                    orders.push(marked(Some(mark), &|known| words::goes_on(known, late)));
+                }
+                orders.push(Order::Resume);
+            }
+            (RunState::Runs, None, Some(_)) => {
+                orders.push(marked(None, &|known| words::goes_on(known, late)));
+            }
+        }
+        let mut given = Vec::new();
+        for order in orders {
+            let (one, is_now) = again(order.kind(), &before, now);
+            given.push(one);
+            if !is_now {
+                continue;
+            }
+            match &order {
+                Order::Mark {
+                    text: Some(text), ..
+                } => {
+                    followed.log.push(format!("job {id}: {text}"));
+                }
+                Order::Mark { mark: None, .. } if job.state == RunState::Waits => {
+                    followed.log.push(format!(
+                        "job {id} was taken back into its queue while it stood still, and begins anew"
+                    ));
+                }
+                _ => {}
+            }
+            followed.orders.push(order);
+        }
+        if !given.is_empty() {
+            self.told.insert(id.to_string(), given);
+        }
+        followed
+    }
+
+    /// Whether a job's batch system was told something that it need not be told again yet.
+    pub fn is_told(&self, id: &str, now: f64) -> bool {
+        let given = self.told.get(id);
+        given.is_some_and(|given| given.iter().all(|one| now < one.again))
+    }
+
+    /// What was told of other jobs than these is not kept.
+    pub fn keep_told(&mut self, is_known: impl Fn(&str) -> bool) {
+        self.told.retain(|id, _| is_known(id));
+    }
+}
+
+/// What is to be told, and whether now. What was told `before` and was not obeyed is told again, more and more rarely.
+fn again(kind: Kind, before: &[Given], now: f64) -> (Given, bool) {
+    let wait = match before.iter().find(|given| given.kind == kind) {
+        Some(given) if now < given.again => return (*given, false),
+        Some(given) => (given.wait * 2.0).min(TOLD_AGAIN_AT_MOST),
+        None => TOLD_AGAIN,
+    };
+    let given = Given {
+        kind,
+        again: now + wait,
+        wait,
+    };
+    (given, true)
+}
