@@ -44,6 +44,14 @@ fn read(clock: ClockId) -> f64 {
     })
 }
 
+/// `Sat Nov 21 12:00:00 2026`, as PBS and Grid Engine print it, in this host's zone: Unix time. None if it is nothing of the kind.
+#[cfg(feature = "local-time")]
+pub fn local_time(text: &str) -> Option<f64> {
+    let read = jiff::civil::DateTime::strptime("%a %b %d %H:%M:%S %Y", text).ok()?;
+    let at = read.to_zoned(jiff::tz::TimeZone::system()).ok()?;
+    Some(at.timestamp().as_second() as f64)
+}
+
 /// Names this boot: times since boot mean nothing after the next one.
 pub fn boot_id() -> String {
     fs::read_to_string("/proc/sys/kernel/random/boot_id")

@@ -2,8 +2,6 @@
 
 use super::job::{JobSummary, Outcome};
 use super::{Cluster, Node, Problem, Site, ending};
-use jiff::civil::DateTime;
-use jiff::tz::TimeZone;
 use libra_core::commitment::Commitment;
 use libra_core::decision::class::Class;
 use serde_json::Value;
@@ -186,13 +184,6 @@ pub fn settle(
             job.node.clone_from(&status.nodes);
         }
     }
-}
-
-/// `Sat Nov 21 12:00:00 2026`, as PBS and Grid Engine print it, in this host's zone: Unix time.
-pub fn local_time(text: &str) -> Option<f64> {
-    let read = DateTime::strptime("%a %b %d %H:%M:%S %Y", text).ok()?;
-    let at = read.to_zoned(TimeZone::system()).ok()?;
-    Some(at.timestamp().as_second() as f64)
 }
 
 /// Jobs that have not ended first, and the latest of each kind first.

@@ -2,8 +2,8 @@
 //! file does not.
 
 use super::super::ending;
-use super::super::own::local_time;
 use super::super::records::End;
+use libra_system::clock::local_time;
 use std::collections::BTreeMap;
 
 /// Exit statuses of what was ended by SIGKILL and SIGTERM.

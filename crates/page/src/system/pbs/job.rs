@@ -2,10 +2,10 @@
 
 use super::super::command::Output;
 use super::super::job::JobSummary;
-use super::super::own::local_time;
 use super::super::{Problem, ending};
 use super::said;
 use libra_core::commitment::Commitment;
+use libra_system::clock::local_time;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
