@@ -80,7 +80,21 @@ class Libra:
             wake(answer["wake"])
         if answer.get("start_when_running"):
             alter_when_running(facts["job"]["id"], answer["start_when_running"])
+        if answer.get("again"):
+            begin_again(**answer["again"])
+        for order in answer.get("orders", ()):
+            carry_out(**order)
+        if answer.get("look"):
+            self.show(answer["look"])
         return answer
+
+    def show(self, ids):
+        """Jobs that stand still for others, or are to: what becomes of them now. Whatever else the event is about goes on without that."""
+        try:
+            found = {job: pbs.server().job(job) for job in ids}
+            self.ask("jobs", jobs=[job_record(job) for job in found.values() if job is not None], gone=[job for job in ids if found[job] is None])
+        except Exception as fault:
+            log("jobs that stand still were not looked at: %s" % fault, pbs.EVENT_ERROR)
 
 
 def log(text, level=None):
@@ -96,38 +110,70 @@ def start_of(when):
 
 def wake(jobs):
     """Planned jobs begin sooner than they would: their start time is a moment from now. Who is not reached begins by its time."""
-    try:
-        alter_later('exec "$@" &', time.time() + 1, *jobs)
-    except Exception as fault:
-        log("%s could begin sooner, and PBS is not told so: %s" % (" ".join(jobs), fault), pbs.EVENT_ERROR)
+    leave_behind("%s could begin sooner, and PBS is not told so" % " ".join(jobs), 'qalter -a "$@"', start_of(time.time() + 1), *jobs)
+
+
+def begin_again(job, info=None):
+    """One that was taken back into its queue begins at once, whatever its start time was while it ran."""
+    leave_behind("%s is not told to begin again" % job, 'qalter -a "$2" ${3:+-l libra_info="\\"$3\\""} "$1"', job, start_of(time.time() + 1), info or "")
 
 
 def alter_when_running(job, start):
     """A planned job runs in a moment, and has another start time from then on: crates/pbs/src/alarms.rs says why. While it does not run it must not have that one: it is looked
     at first, and the hook of qalter refuses it."""
-    try:
-        alter_later(WHEN_RUNNING, start, job)
-    except Exception as fault:
-        log("%s: its alarms stay with PBS: %s" % (job, fault), pbs.EVENT_ERROR)
+    leave_behind("%s: its alarms stay with PBS" % job, WHEN_RUNNING, start_of(start), job)
 
 
-# The last word is the job, the first the program's path. 42: its host has said that it runs (job.h).
+# 42: its host has said that it runs (job.h).
 WHEN_RUNNING = """
-for job; do :; done
-(for pause in 1 1 1 2 3 5 10 20; do
+for pause in 1 1 1 2 3 5 10 20; do
     sleep "$pause"
-    "${1%/*}/qstat" -f "$job" | grep -q '^ *substate = 42$' && "$@" && exit
-done) &
+    qstat -f "$2" | grep -q '^ *substate = 42$' && qalter -a "$1" "$2" && exit
+done
 """
 
 
-def alter_later(script, start, *jobs):
-    """The server answers qalter when this hook is over, so nobody waits for it here: a shell leaves it behind, of which nothing has to be collected, and
+# Nobody may alter the price of a job with terms: the hook of qalter refuses it, which changes nothing, and is an event. The first word is the job.
+LOOK_AT = 'qalter -l libra_price=0 "$1"'
+
+
+def carry_out(order, job, start=0, comment=None, due=None):
+    """What becomes of a job that stands still for others, or is to: crates/pbs/src/suspended.rs. When that is done it is looked at again."""
+    leave_behind("%s: PBS is not told to %s it" % (job, order), ORDERS[order], job, start_of(start), comment or "", "" if due is None else str(int(due)))
+
+
+ORDERS = {
+    "mark": """
+qalter -a "$2" ${3:+-W comment="$3"} "$1"
+%s
+""" % LOOK_AT,
+    "suspend": """
+qsig -s suspend "$1"
+%s
+[ -z "$4" ] || { sleep "$4"; %s; }
+""" % (LOOK_AT, LOOK_AT),
+    # PBS's scheduler resumes it.
+    "resume": """
+qsig -s resume "$1"
+for pause in 0.3 0.3 0.5 1 1 2 3 5 10 20; do
+    sleep "$pause"
+    qstat -f "$1" | grep -q '^ *substate = 42$' && break
+done
+%s
+""" % LOOK_AT,
+}
+
+
+def leave_behind(trouble, script, *words):
+    """The server answers PBS's commands when this hook is over, so nobody waits for them here: a shell leaves them behind, of which nothing has to be collected, and
     which has none of the server's files."""
-    import subprocess  # seldom needed, and what is imported stays behind in pbs_server
-    qalter = os.path.join(pbs.get_pbs_conf()["PBS_EXEC"], "bin/qalter")
-    subprocess.run(["/bin/sh", "-c", script, "sh", qalter, "-a", start_of(start), *jobs], stdin=subprocess.DEVNULL,
-                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=dict(os.environ, TZ="UTC"), timeout=10, check=False)
+    try:
+        import subprocess  # seldom needed, and what is imported stays behind in pbs_server
+        path = "%s:%s" % (os.path.join(pbs.get_pbs_conf()["PBS_EXEC"], "bin"), os.environ.get("PATH") or "/usr/bin:/bin")
+        subprocess.run(["/bin/sh", "-c", "(%s\n) &" % script, "sh", *words], stdin=subprocess.DEVNULL,
+                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=dict(os.environ, TZ="UTC", PATH=path), timeout=10, check=False)
+    except Exception as fault:
+        log("%s: %s" % (trouble, fault), pbs.EVENT_ERROR)
 
 
 def split_off():
@@ -216,7 +262,7 @@ def cluster():
     server = pbs.server()
     available = server.resources_available
     resource(available, "ncpus")
-    site = dict(limits(server), name=server.name, default_queue=None if server.default_queue is None else server.default_queue.name)
+    site = dict(limits(server), name=server.name, released=string(server.restrict_res_to_release_on_suspend), default_queue=None if server.default_queue is None else server.default_queue.name)
     return {"nodes": [node_record(vnode) for vnode in server.vnodes()], "server": texts(available), "definitions": definitions(),
             "site": site, "queues": {queue.name: limits(queue) for queue in server.queues()}}
 
@@ -274,6 +320,8 @@ def job_record(job):
         eligible=seconds(job.etime),
         start=seconds(job.Execution_Time),
         started=seconds(job.stime),
+        ran=seconds(resource(job.resources_used, "walltime")),
+        substate=int(job.substate or 0),
         runs=seconds(job.run_count),
         info=string(resource(resources, "libra_info")),
         progress=string(resource(job.resources_used, "libra_progress")),

@@ -7,8 +7,7 @@ def end(event):
         tell("jobobit", job)
     else:
         ask_server(Libra(), "jobobit", job=dict(
-            job_record(job), substate=int(job.substate or 0), exit=None if job.Exit_status is None else int(job.Exit_status),
-            started=seconds(job.stime), ran=seconds(resource(job.resources_used, "walltime")),
+            job_record(job), exit=None if job.Exit_status is None else int(job.Exit_status),
             staged=bool(string(job.stagein) or string(job.stageout))))
 
 

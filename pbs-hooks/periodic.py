@@ -1,6 +1,7 @@
 # Every half minute: what PBS has, for the library to compare with what it has. This runs in a process of
 # its own, beside the server; the library reads the file at the next event.
 
+import math
 import re
 import subprocess
 
@@ -11,10 +12,14 @@ SLIPPED = GIVEN_BACK[0] + ": it still waits, and cannot end by its deadline any 
 # What the library says of one that was asked for anew, and what became of it.
 PLACE_TAKEN = "deferred: it is held, so its planned place is not kept any more; it is asked for anew when it may start"
 ANEW = ("(its promise was deferred)", "(asked anew after a hold)", "(it was planned)")
+# As in crates/pbs/src/alarms.rs.
+BACK = "(it was taken back into its queue)"
 MOST_TOLD = 50
 SOON = 5
 # As in crates/pbs/src/alarms.rs.
 BEHIND_DEADLINE = 86400
+# As often as this runs.
+HALF_MINUTE = 30
 
 
 def write(event):
@@ -29,11 +34,10 @@ def write(event):
         # PBS could not make an object of what it has ("Failed to create job object", seen once, on a busy machine).
         log("PBS is asked once more for what it has: %s" % fault)
         found = records()
-    before = known_jobs(path)
     with open(path + ".new", "w") as file:
         json.dump(dict(found, taken=taken), file)
     os.replace(path + ".new", path)
-    tell_planned(found["jobs"], before)
+    look_at_waiting(found["jobs"])
     let_begin(found["jobs"])
     tell_held(found["jobs"])
     take_places(found["jobs"])
@@ -41,20 +45,31 @@ def write(event):
     mail_changes(found["jobs"], os.path.join(directory, "mailed.json"))
 
 
-def known_jobs(path):
-    """Those with terms of half a minute ago."""
+def look_at_waiting(jobs):
+    """PBS deletes a waiting job without an event, and time passes without one. Where others have planned starts, or stand still, one of them is looked at, so that there is an
+    event; and each that stands still when it is due to go on, by crates/pbs/src/suspended.rs."""
+    planned = [job["id"] for job in jobs if is_planned(job["commitment"]) and not job["held"]]
+    now, goes_on = time.time(), {job["id"]: goes_on_by(job) for job in jobs}
+    still = [job for job, by in goes_on.items() if by is not None]
+    for job in (still or planned)[:1]:
+        leave_behind("%s is not looked at" % job, LOOK_AT, job)
+    for job in still:
+        if now < goes_on[job] <= now + HALF_MINUTE:
+            leave_behind("%s is not looked at" % job, 'sleep "$2"; ' + LOOK_AT, job, str(int(goes_on[job] - now) + 1))
+
+
+def goes_on_by(job):
+    """When a running job goes on at the latest that stands still, or is to: its start time is a day behind what it is while others run."""
+    if job["state"] not in "RSU" or not job["commitment"]:
+        return None
+    terms = terms_of(job["commitment"])
     try:
-        with open(path) as file:
-            return {job["id"] for job in json.load(file)["jobs"]}
-    except (OSError, ValueError, KeyError, TypeError):
-        return set()
-
-
-def tell_planned(jobs, before):
-    """PBS deletes a waiting job without an event. Where others have planned starts they may fit now, so there is an event: one of them is told what it knows."""
-    planned = [job for job in jobs if is_planned(job["commitment"]) and not job["held"]]
-    if planned and before - {job["id"] for job in jobs}:
-        tell_owners(planned[0]["info"], "planned jobs", [planned[0]["id"]])
+        deadline = float(terms["deadline"])
+        after = job["start"] - float(terms["submitted"]) - deadline - 2 * BEHIND_DEADLINE
+        count = math.ceil(deadline) + 1
+        return None if after < 0 else float(terms["submitted"]) + after % count
+    except (KeyError, TypeError, ValueError):
+        return None  # a line that the library does not take either
 
 
 def tell_held(jobs):
@@ -72,7 +87,7 @@ def is_put_back(job):
     """Taken back into its queue, with the start time that it was given while it ran."""
     terms = terms_of(job["commitment"])
     try:
-        return abs(job["start"] - float(terms["submitted"]) - float(terms["deadline"]) - BEHIND_DEADLINE) <= 2
+        return job["start"] - float(terms["submitted"]) - float(terms["deadline"]) - BEHIND_DEADLINE >= -2
     except (KeyError, TypeError, ValueError):
         return False  # a line that the library does not take either
 
@@ -83,9 +98,10 @@ def terms_of(line):
 
 def let_begin(jobs):
     """Those of them that nobody has told to begin at once: the server was down, or PBS had no event of it."""
-    back = [job["id"] for job in jobs if job["commitment"] and job["state"] == "W" and not job["held"] and not is_deferred(job["commitment"]) and is_put_back(job)]
-    if back:
-        qalter("jobs that were taken back into their queues are not told to begin", "-a", start_of(time.time() + 1), *back[:MOST_TOLD])
+    back = [job for job in jobs if job["commitment"] and job["state"] == "W" and not job["held"] and not is_deferred(job["commitment"]) and is_put_back(job)]
+    for job in back[:MOST_TOLD]:
+        info = job["info"] or ""
+        begin_again(job["id"], None if info.endswith(ANEW[2]) or info.endswith(BACK) else "%s %s" % (info, BACK))
 
 
 def tell_slipped(jobs):

@@ -30,10 +30,8 @@ for _ in range(1000):
 """
 
 
-class Classes(Site):
-    """Two hosts of two processors, with agents, so that shares are taken anew as jobs get on."""
-
-    site = {"hosts": 2, "processors": 2, "agents": True, "server_config": "[class]\ndedicated-price = 2.0\nimmediate-price = 3.0\n"}
+class Planning(Site):
+    """What the classes have in common."""
 
     @property
     def host(self):
@@ -53,6 +51,55 @@ class Classes(Site):
         status = json.loads(self.pbs.must(self.pbs.libra, "--config", self.pbs.own / "server.toml", "pbs", "status", "--json"))
         [found] = [one for one in status["jobs"] if one["id"] == job]
         return found
+
+    def file(self, name):
+        """A file for which a job waits; it is not there yet."""
+        return self.pbs.directory / f"{name}-{self.id().rpartition('.')[2]}"
+
+    def all_of_it(self, estimate, *more, deadline=DAYS, budget=10**9, host=None, **options):
+        """Ask for all of the first host as a dedicated job; qsub's answer."""
+        where = f"select=1:ncpus=2:host={host or self.host}"
+        return self.pbs.qsub("-l", f"estimate={estimate},deadline={deadline},budget={budget},class=dedicated", "-l", where, *more, **options)
+
+    def has_it(self, estimate, script, **options):
+        """One that has the first host, and runs."""
+        job = self.taken(self.all_of_it(estimate, script=script, **options))
+        self.running(job)
+        return job
+
+    def planned(self, estimate, *more, **options):
+        """One that is accepted for later, and waits."""
+        job = self.taken(self.all_of_it(estimate, *more, **options))
+        found = self.pbs.qstat(job)
+        self.assertRegex(found["Resource_List.libra_info"], r"planned: 2 whole processors on \S+, or elsewhere sooner: begins in .+ at the latest, finished in ")
+        self.assertEqual(found["job_state"], "W")
+        starts = time.mktime(time.strptime(found["Execution_Time"]))
+        self.assertTrue(0 <= starts - self.starts_by(job) <= 1, found)
+        return job
+
+    def starts_by(self, job):
+        return float(self.terms(job)["starts-by"])
+
+    def begun(self, job):
+        """Wait until it runs as it was planned."""
+        found = self.running(job)
+        self.assertIn("accepted: ", found["Resource_List.libra_info"])
+        self.assertIn(BEGUN, found["Resource_List.libra_info"])
+        self.assertNotIn("starts-by", self.terms(job))
+        return found
+
+    def every_second(self):
+        """The periodic hook."""
+        def set_it(seconds):
+            self.pbs.qmgr("set hook libra_periodic enabled = false", f"set hook libra_periodic freq = {seconds}", "set hook libra_periodic enabled = true")
+        set_it(1)
+        self.addCleanup(set_it, 30)
+
+
+class Classes(Planning):
+    """Two hosts of two processors, with agents, so that shares are taken anew as jobs get on."""
+
+    site = {"hosts": 2, "processors": 2, "agents": True, "server_config": "[class]\ndedicated-price = 2.0\nimmediate-price = 3.0\n"}
 
     def test_whole_processors_are_held_while_the_job_gets_on(self):
         """With its estimate used and hours until its deadline a job with a share would need next to nothing: this one keeps its processor."""
@@ -143,49 +190,6 @@ class Classes(Site):
         self.refused(self.whole(f"estimate={HOUR},deadline=4h", "-q", "urgent", "-h"), "class=immediate starts at once", by)
 
     # ---- planned starts
-
-    def file(self, name):
-        """A file for which a job waits; it is not there yet."""
-        return self.pbs.directory / f"{name}-{self.id().rpartition('.')[2]}"
-
-    def all_of_it(self, estimate, *more, deadline=DAYS, budget=10**9, host=None, **options):
-        """Ask for all of the first host as a dedicated job; qsub's answer."""
-        where = f"select=1:ncpus=2:host={host or self.host}"
-        return self.pbs.qsub("-l", f"estimate={estimate},deadline={deadline},budget={budget},class=dedicated", "-l", where, *more, **options)
-
-    def has_it(self, estimate, script, **options):
-        """One that has the first host, and runs."""
-        job = self.taken(self.all_of_it(estimate, script=script, **options))
-        self.running(job)
-        return job
-
-    def planned(self, estimate, *more, **options):
-        """One that is accepted for later, and waits."""
-        job = self.taken(self.all_of_it(estimate, *more, **options))
-        found = self.pbs.qstat(job)
-        self.assertRegex(found["Resource_List.libra_info"], r"planned: 2 whole processors on \S+, or elsewhere sooner: begins in .+ at the latest, finished in ")
-        self.assertEqual(found["job_state"], "W")
-        starts = time.mktime(time.strptime(found["Execution_Time"]))
-        self.assertTrue(0 <= starts - self.starts_by(job) <= 1, found)
-        return job
-
-    def starts_by(self, job):
-        return float(self.terms(job)["starts-by"])
-
-    def begun(self, job):
-        """Wait until it runs as it was planned."""
-        found = self.running(job)
-        self.assertIn("accepted: ", found["Resource_List.libra_info"])
-        self.assertIn(BEGUN, found["Resource_List.libra_info"])
-        self.assertNotIn("starts-by", self.terms(job))
-        return found
-
-    def every_second(self):
-        """The periodic hook."""
-        def set_it(seconds):
-            self.pbs.qmgr("set hook libra_periodic enabled = false", f"set hook libra_periodic freq = {seconds}", "set hook libra_periodic enabled = true")
-        set_it(1)
-        self.addCleanup(set_it, 30)
 
     def test_a_planned_job_waits_in_its_place_and_begins_when_others_end(self):
         enough, pbs = self.file("enough"), self.pbs

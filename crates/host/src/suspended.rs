@@ -59,15 +59,15 @@ impl Host {
             .collect())
     }
 
-    /// Writes down that a job's batch system has it suspended for another one, or that it has gone on: it is promised nothing meanwhile.
+    /// Writes down that a dedicated job's batch system has it suspended, or that it has gone on: it is promised nothing meanwhile. Of others nothing is.
     ///
     /// # Errors
     /// When the registry fails.
     pub fn note_suspended(&self, id: &str, suspended: bool) -> Result<(), HostError> {
         let _lock = self.registry.lock()?;
         let known = self.registry.read(id)?;
-        let Some(mut entry) = known.filter(|e| e.is_live() && e.suspended.is_some() != suspended)
-        else {
+        let is_news = |e: &Entry| e.is_live() && e.suspended.is_some() != suspended;
+        let Some(mut entry) = known.filter(|e| e.class() == Class::Dedicated && is_news(e)) else {
             return Ok(());
         };
         let now = clock::since_boot();

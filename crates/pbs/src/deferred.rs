@@ -96,8 +96,8 @@ impl Server {
             shares.is_none_or(|(committed, has)| committed <= has * (1.0 + 2.0 * TOLERANCE))
         };
         // Who begins by right may be there beside who outlived its time.
-        let counted =
-            self.shares_add_up && (commitment.places.iter()).all(|place| has_room(&place.node));
+        let counted = self.counts_shares(&commitment.places)
+            && (commitment.places.iter()).all(|place| has_room(&place.node));
         self.note_owner(id, job, &commitment.request.shape, now);
         self.given_back.remove(id);
         self.admission.gate.named(commitment, id);

@@ -5,7 +5,7 @@
 //!   A measurement that was taken while the job ran is never taken for its end, however late it was.
 //! - A job whose record has no exit status was not seen to end by anybody: it was taken away, and has met nothing.
 
-use super::alarms::starts_when_running;
+use super::alarms::{info_when_back, starts_as_running};
 use super::life::read;
 use super::records::{Measured, measured};
 use super::server::{Server, accept, accept_and_log};
@@ -115,8 +115,9 @@ impl Server {
 /// A job goes back into its queue: the start time that it was given while it ran does not keep it there.
 fn again(id: &str, job: &Value, line: &str) -> Value {
     let mut answer = accept();
-    if Commitment::parse(line).is_ok_and(|commitment| starts_when_running(job, &commitment)) {
-        answer["wake"] = json!([id]);
+    let known = Commitment::parse(line).ok();
+    if known.is_some_and(|known| starts_as_running(job, &known)) {
+        answer["again"] = json!({"job": id, "info": info_when_back(job)});
     }
     answer
 }

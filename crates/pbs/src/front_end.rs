@@ -39,6 +39,8 @@ pub struct Front {
     pub(super) limits: Limits,
     /// Classes of jobs that name none.
     pub(super) classes: ClassDefaults,
+    /// Whether jobs that PBS suspends keep their memory, see [`super::suspended`].
+    pub(super) keeps_memory: bool,
 }
 
 /// Dependencies for which a job waits; the others (`before…`, `runone`) are for others to wait.
@@ -124,6 +126,11 @@ impl FrontEnd for Front {
     /// Behind jobs that are there alone: PBS deletes a waiting job without an event ([`super::server::Server::queue`]).
     fn may_be_planned(&self, job: &Value) -> bool {
         text(job, "checked").is_some()
+    }
+
+    /// A subjob's start time is its array's.
+    fn may_be_suspended(&self, id: &str) -> bool {
+        self.keeps_memory && !id.contains('[')
     }
 
     fn order<'a>(&self, job: &'a Value) -> Option<&'a str> {

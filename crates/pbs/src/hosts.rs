@@ -50,7 +50,7 @@ pub fn answer(host: &Host, event: &Value) -> Result<Value, BadEvent> {
             end(host, id, job, text(event, "host").unwrap_or_default(), now)
         }
         "execjob_postsuspend" => suspend(host, id),
-        "execjob_preresume" => host.resume_all(id).map(|()| accept()),
+        "execjob_preresume" => resume(host, id),
         other => return Err(BadEvent(format!("there is no event '{other}'"))),
     };
     Ok(done.unwrap_or_else(|error| fault(id, &error)))
@@ -160,8 +160,10 @@ fn attach(host: &Host, id: &str, job: &Value, tree: bool) -> Result<Value, HostE
     Ok(accept())
 }
 
-/// PBS has stopped the sessions of the job's tasks here. What has a session of its own, as the processes of an MPI job have, would run on.
+/// PBS has stopped the sessions of the job's tasks here. What has a session of its own, as the processes of an MPI job have, would run on. Its processors are
+/// others' meanwhile.
 fn suspend(host: &Host, id: &str) -> Result<Value, HostError> {
+    host.note_suspended(id, true)?;
     Ok(match host.suspend_all(id)? {
         Some(left) if !left.is_empty() => accept_and_log(format!(
             "job {id} is suspended, and {} of its processes run until they come back from the kernel",
@@ -169,6 +171,13 @@ fn suspend(host: &Host, id: &str) -> Result<Value, HostError> {
         )),
         _ => accept(),
     })
+}
+
+/// PBS is about to let the job go on.
+fn resume(host: &Host, id: &str) -> Result<Value, HostError> {
+    host.note_suspended(id, false)?;
+    host.resume_all(id)?;
+    Ok(accept())
 }
 
 /// PBS's exit status: that of the job's script (128 and the signal that ended its shell), 256 and the signal by which PBS ended it, or less

@@ -27,6 +27,7 @@ mod life;
 mod limits;
 #[cfg(test)]
 mod limits_tests;
+pub mod marks;
 pub mod nodes;
 mod others;
 #[cfg(test)]
@@ -51,6 +52,9 @@ pub mod select;
 mod select_tests;
 pub mod server;
 mod subjobs;
+mod suspended;
+#[cfg(test)]
+mod suspended_tests;
 #[cfg(test)]
 mod tests;
 mod uses;

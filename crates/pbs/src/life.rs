@@ -1,6 +1,8 @@
 //! An accepted job in PBS: it gets its id, starts, ends; and what may not be done to it.
 
-use super::alarms::{moves_start_when_running, start_when_running, was_planned};
+use super::alarms::{
+    has_run, loses_mark, moves_start_when_running, start_when_running, was_planned,
+};
 use super::release::Claim;
 use super::server::{Server, accept, internal, refuse};
 use super::subjobs::{ids, is_subjob, subjob_of};
@@ -108,13 +110,25 @@ impl Server {
                     .map_err(internal)?;
                 return Ok(refuse("libra: that place is promised to another job"));
             }
-            return Ok(
-                json!({"verdict": "refuse", "text": format!("libra: {problem}"), "hold": true}),
-            );
+            if !has_run(job, &commitment) {
+                return Ok(
+                    json!({"verdict": "refuse", "text": format!("libra: {problem}"), "hold": true}),
+                );
+            }
+            // Others have had its processors since it stood still, or was taken back into its queue.
+            let is_taken = |(node, _): &&(String, u32)| {
+                let shares = self.admission.book.shares_with_begun(node, id);
+                shares.is_some_and(|(committed, has)| committed > has * (1.0 + 2.0 * TOLERANCE))
+            };
+            if let Some((node, _)) = given.iter().find(is_taken) {
+                return Ok(refuse(format!(
+                    "libra: it was taken back into its queue, and others have its processors of {node} meanwhile; it begins anew when they have ended"
+                )));
+            }
         }
         self.admission.book.started(id, now).map_err(internal)?;
         let mut answer = accept();
-        if was_planned(job) {
+        if was_planned(job) || has_run(job, &commitment) {
             answer["start_when_running"] = start_when_running(&commitment).into();
         }
         Ok(answer)
@@ -161,8 +175,11 @@ impl Server {
     /// qalter: what is committed stays, a planned start too, and a deferred promise is not put off until it cannot be kept.
     pub(super) fn modify(&mut self, job: &Value, now: f64) -> Value {
         let by_root = text(job, "by") == Some("root");
-        if let Some(problem) = moves_start_when_running(job) {
+        if let Some(problem) = moves_start_when_running(job, by_root) {
             return refuse(format!("libra: {problem}"));
+        }
+        if let (Some(id), true) = (text(job, "id"), loses_mark(job)) {
+            self.forget_mark(id);
         }
         let planned = (self.moves_planned_start(job, now)).filter(|_| !by_root);
         if let Some(problem) = planned.or_else(|| self.put_off(job)) {

@@ -9,13 +9,13 @@ fn one_node() -> Server {
     server_with(&config(""), &[node("n1", "1")])
 }
 
-fn dedicated(estimate: &str, deadline: &str) -> Value {
+pub(super) fn dedicated(estimate: &str, deadline: &str) -> Value {
     let mut job = terms(estimate, deadline, "99999");
     job["terms"]["class"] = "dedicated".into();
     job
 }
 
-fn line(answer: &Value) -> Commitment {
+pub(super) fn line(answer: &Value) -> Commitment {
     let line = answer["resources"]["libra_terms"].as_str();
     Commitment::parse(line.expect("a line")).expect("our own line")
 }
@@ -36,7 +36,7 @@ fn start(server: &mut Server, id: &str, line: &str, now: f64) -> Value {
     ask(server, json!({"event": "runjob", "job": job}), now)
 }
 
-fn ends(server: &mut Server, id: &str, line: &str, now: f64) -> Value {
+pub(super) fn ends(server: &mut Server, id: &str, line: &str, now: f64) -> Value {
     let job = json!({"id": id, "state": "E", "commitment": line, "exit": 0, "exec_vnode": "(n1:ncpus=0)"});
     ask(server, json!({"event": "jobobit", "job": job}), now)
 }
@@ -69,7 +69,7 @@ fn planned(server: &mut Server, id: &str, job: Value) -> Value {
 }
 
 /// PBS would run it.
-fn run(server: &mut Server, record: &Value, now: f64) -> Value {
+pub(super) fn run(server: &mut Server, record: &Value, now: f64) -> Value {
     let job = with(
         with(record.clone(), "state", "Q"),
         "exec_vnode",
@@ -287,11 +287,9 @@ fn one_that_has_run_and_waits_again_keeps_its_share() {
         "info": begun["resources"]["libra_info"], "runs": 1, "start": 1300 + 86_400});
     let mut requeue =
         |job: &Value| ask(&mut server, json!({"event": "jobobit", "job": job}), 1200.0);
-    assert_eq!(requeue(&back)["wake"], json!(["2.s"]));
-    assert_eq!(
-        requeue(&with(back.clone(), "start", "1022")).get("wake"),
-        None
-    );
+    assert_eq!(requeue(&back)["again"], json!({"job": "2.s", "info": null}));
+    let waited = with(back.clone(), "start", "1022");
+    assert_eq!(requeue(&waited).get("again"), None);
     let waits = |state: &str, more: Value| {
         let mut job = with(back.clone(), "state", state);
         for (key, value) in more.as_object().expect("an object") {

@@ -115,7 +115,10 @@ impl Server {
             }]
         };
         let holds_share = !commitment.deferred || commitment.count > 1;
-        let mut resources = asked.resources(&parts, self.shares_add_up && holds_share);
+        let mut resources = asked.resources(
+            &parts,
+            self.counts_shares(&commitment.places) && holds_share,
+        );
         resources.insert("libra_terms".to_string(), commitment.line().into());
         resources.insert("libra_price".to_string(), credits(committed.price).into());
         let info = committed.text::<Front>();

@@ -11,6 +11,7 @@
 
 use super::front_end::NodeResources;
 use super::life::{in_judged_chunks, record};
+use super::marks::{keeps_memory, may_have_stood_still, suspension};
 use super::release::{Claim, claim, is_unpaid};
 use super::resources::Definitions;
 use super::server::{Server, clean};
@@ -36,6 +37,7 @@ impl Server {
         let mut log = self.release(jobs, taken, now);
         self.forget_given_back(jobs, taken);
         self.note_held(jobs, taken);
+        self.note_marks(jobs, &mut snapshot.jobs, taken);
         (snapshot.jobs).retain(|job| {
             let id = job.id.as_deref().unwrap_or_default();
             job.phase == Phase::Running || !self.given_back.contains_key(id)
@@ -131,6 +133,9 @@ impl Server {
             self.front.definitions = Definitions::read(&event["definitions"]);
         }
         self.front.limits.read(event, &self.front.definitions);
+        if event["site"].is_object() {
+            self.front.keeps_memory = keeps_memory(text(&event["site"], "released"));
+        }
         if event["server"].is_object() {
             self.front.server = strings(&event["server"]);
         }
@@ -240,6 +245,7 @@ fn job_records(
         phase,
         shares_add_up,
     );
+    record.suspended = runs.then(|| suspension(job, &commitment)).flatten();
     let given = exec_vnode::parse(text(job, "exec_vnode").unwrap_or_default());
     let given = in_judged_chunks(&commitment, &given);
     if runs && !given.is_empty() {
@@ -255,8 +261,13 @@ fn job_records(
     // Who has whole processors has had them since it was started, whether it worked or not.
     let started = number(job, "started").ok().filter(|started| *started > 0.0);
     if let (true, Some(started)) = (runs && commitment.request.terms.class.is_whole(), started) {
+        // How long one has run that has stood still only PBS counts, some time ago.
+        let ran = match may_have_stood_still(job) {
+            true => number(job, "ran").unwrap_or(0.0),
+            false => taken - started,
+        };
         for place in &mut record.places {
-            place.cput = (taken - started).max(0.0);
+            place.cput = ran.max(0.0);
         }
         records.push(record);
         return Ok(());

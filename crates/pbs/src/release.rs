@@ -11,7 +11,7 @@
 //! That a job was held is read from PBS's own record, so that it is known after a restart as well: a job becomes eligible to run (its `etime`)
 //! when it is submitted, and when it is released (but see [`Server::note_held`]).
 
-use super::alarms::{has_run_as_planned, starts_when_running};
+use super::alarms::{has_run, starts_as_running};
 use super::front_end::Front;
 use super::problem::{NotTaken, Problem};
 use super::server::{Server, accept_with, internal, refuse};
@@ -68,10 +68,10 @@ pub(super) fn claim(job: &Value, commitment: &Commitment, at: f64) -> Claim {
     // One that was accepted just now for a deferred promise waits a moment for PBS's scheduler.
     let resumes = |start| start <= commitment.submitted + AT_MOST_PAUSED;
     // So does one that has run and was taken back into its queue, behind its deadline first; its `etime` is new then.
-    let again = has_run_as_planned(job);
+    let again = has_run(job, commitment);
     let begins = |start| resumes(start) || again && start <= at + AT_MOST_PAUSED;
     let starts =
-        number(job, "start").is_ok_and(begins) || again && starts_when_running(job, commitment);
+        number(job, "start").is_ok_and(begins) || again && starts_as_running(job, commitment);
     let later = state == "W" && !starts;
     let held = is_held(job) || later;
     let late = !again

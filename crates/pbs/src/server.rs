@@ -7,8 +7,9 @@
 //! - A job that is in PBS with a line of the commitment is in the book, or will be after the next records.
 
 use super::front_end::Front;
+use super::marks::{STANDS_STILL_WITHIN, Seen};
 use super::uses::Others;
-use super::{BadEvent, LONGEST_TEXT, TERMS, list, need, number, text};
+use super::{BadEvent, LONGEST_TEXT, TERMS, need, number, text};
 use libra_accounts::budget_gate::BudgetGate;
 use libra_batch::server::AdmissionServer;
 use libra_batch::words::within;
@@ -36,7 +37,15 @@ const MORE_OF_SUBMISSION: &str =
 const MORE: &str = "libra: ... (there is no room for more)";
 
 /// Events after which somebody may have left.
-const FREEING: [&str; 6] = ["jobobit", "gone", "held", "records", "nodes", "modifyvnode"];
+const FREEING: [&str; 7] = [
+    "jobobit",
+    "gone",
+    "held",
+    "records",
+    "nodes",
+    "modifyvnode",
+    "jobs",
+];
 
 /// What is known of a planned job beside the book.
 #[derive(Default)]
@@ -66,6 +75,8 @@ pub struct Server {
     pub(super) planned_last: Option<(u64, Option<Vec<u32>>)>,
     /// Whether somebody may have left since it was asked which planned jobs fit.
     pub(super) has_left: bool,
+    /// Jobs that have a mark, as they were seen last, see [`super::suspended`].
+    pub(super) seen: HashMap<String, Seen>,
     /// Jobs without terms that use what is counted.
     pub(super) others: Others,
     /// What became of the submission that was answered last.
@@ -108,6 +119,7 @@ impl Server {
             planned: HashMap::new(),
             planned_last: None,
             has_left: false,
+            seen: HashMap::new(),
             others: Others::default(),
             judged: None,
         };
@@ -129,6 +141,7 @@ impl Server {
             .book
             .reserve_committed_share(self.shares_add_up);
         self.admission.book.set_begin_latency(BEGIN_LATENCY);
+        self.admission.book.set_suspend_latency(STANDS_STILL_WITHIN);
     }
 
     /// Budgets are taken from these accounts from now on.
@@ -172,11 +185,16 @@ impl Server {
         // Of what a file says nobody sees the answer, and the next event comes with it.
         if self.has_left && self.has_records && kind != "records" {
             self.has_left = false;
-            let mut woken = self.wake(number(event, "now")?);
-            let requeued = list(&answer, "wake").iter().filter_map(Value::as_str);
-            woken.extend(requeued.map(str::to_string));
+            let woken = self.wake(number(event, "now")?);
             if !woken.is_empty() {
                 answer["wake"] = woken.into();
+            }
+        }
+        // The hook that shows jobs is not asked for others; the one that judges a submission may be of a job that never comes.
+        if self.has_records && !["records", "jobs", "queuejob"].contains(&kind) {
+            let look = self.jobs_to_show(event, number(event, "now")?);
+            if !look.is_empty() {
+                answer["look"] = look.into();
             }
         }
         // Names of jobs and nodes are in these, as PBS has them.
@@ -208,6 +226,7 @@ impl Server {
             "nodes" => return Ok(self.nodes(event)),
             "gone" => return Ok(self.gone(event, now)),
             "held" => return Ok(self.held(event, now)),
+            "jobs" => return Ok(self.look_at(event, now)),
             // Nothing is known of this job that the records will not say.
             "postqueuejob" if !self.has_records => return Ok(accept()),
             "modifyvnode" if !self.has_records => return Ok(accept()),

@@ -102,6 +102,7 @@ pub fn examine(
     // Of one that cannot be read it was said.
     if let Ok(config) = Config::from_file(&told.config) {
         judge::classes(&mut findings, &queues, &config);
+        judge::suspension(&mut findings, &attributes, &config);
     }
     judge::unjudged::find(&mut findings, &found, &attributes, &queues);
     let (nodes, problems, warnings) = site::nodes(&found, &options, reserve(&told.config));

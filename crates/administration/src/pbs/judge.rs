@@ -6,10 +6,14 @@ use super::found::{Found, resources_line, shown, texts};
 use super::record::InstallRecord;
 use super::wanted::{COUNTED, HOOKS, LAST_ON_SERVER, RESOURCES};
 use crate::findings::Findings;
-use libra_config::Config;
+use libra_config::{Config, SuspendName};
+use libra_pbs::marks::keeps_memory;
 use libra_units::toml_key;
 use serde_json::Value;
 use std::collections::BTreeMap;
+
+/// Attribute of the server: what a suspended job gives back.
+const RELEASED: &str = "restrict_res_to_release_on_suspend";
 
 /// The oldest version whose hooks have the events that Libra needs.
 const OLDEST: u32 = 23;
@@ -243,6 +247,25 @@ pub fn classes(findings: &mut Findings, queues: &BTreeMap<String, Value>, config
             ));
         }
     }
+}
+
+/// Whether dedicated jobs can stand still for others, where the site wants them to.
+pub fn suspension(findings: &mut Findings, attributes: &Value, config: &Config) {
+    if config.class.suspend != SuspendName::Memory {
+        return;
+    }
+    let released = attributes.get(RELEASED).map(shown);
+    if keeps_memory(released.as_deref()) {
+        return findings.ok("class.suspend: suspended jobs keep their memory and their shares");
+    }
+    let now = match released {
+        None => format!("{RELEASED} is not set, which means everything"),
+        Some(released) => format!("{RELEASED} is {released}"),
+    };
+    findings.warning(format!(
+        "class.suspend = \"memory\" does nothing: PBS would give away the memory and the shares of suspended jobs ({now}); let it keep them: \
+         qmgr -c 'set server {RELEASED} = ncpus', which holds for all jobs that are suspended"
+    ));
 }
 
 fn limits(findings: &mut Findings, place: &str, attributes: &Value) {

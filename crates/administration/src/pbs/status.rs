@@ -12,7 +12,7 @@ use libra_config::{System, site};
 use libra_core::book::Book;
 use libra_core::commitment::Commitment;
 use libra_pbs::server::Server;
-use libra_system::clock;
+use libra_system::clock::{self, local_time};
 use serde_json::{Map, Value, json};
 
 /// As PBS's own records have it.
@@ -60,6 +60,8 @@ fn job_record(id: &str, job: &Value) -> Value {
         "exec_vnode": job["exec_vnode"],
         "array": text(&job["array_indices_submitted"]),
         "remaining": text(&job["array_indices_remaining"]),
+        "substate": job["substate"].as_str().and_then(|number| number.parse::<f64>().ok()).or(job["substate"].as_f64()),
+        "start": job["Execution_Time"].as_str().and_then(local_time),
         "held": (job["Hold_Types"].as_str()).filter(|kinds| *kinds != "n"),
         "progress": text(&job["resources_used"]["libra_progress"]),
     })

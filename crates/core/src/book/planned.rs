@@ -288,6 +288,15 @@ impl Book {
         self.shares_of(name, |key, place| self.is_in_time(key, place))
     }
 
+    /// The same of those that have begun and of this job: in its queue once more, it waits until that is no more than the node has.
+    pub fn shares_with_begun(&self, name: &str, id: &str) -> Option<(f64, f64)> {
+        let own = self.find_id(id);
+        let counts = |key, place| {
+            Some(key) == own || self.job(key).phase == Phase::Running && self.is_in_time(key, place)
+        };
+        self.shares_of(name, counts)
+    }
+
     /// Whether a planned job fits now, as [`Book::begin`] would have it; not whether it may begin by right.
     pub fn could_begin(&self, id: &str, allowed: Option<&[u32]>) -> bool {
         let Some(key) = self

@@ -357,9 +357,11 @@ impl Book {
         self.insert(job)
     }
 
-    /// As records say it of a job that is to stand still.
-    #[cfg(test)]
-    pub(super) fn halted(&mut self, id: &str, still: bool, now: f64) -> Result<(), BookError> {
+    /// What its batch system says of one job that is to stand still for others: whether it does.
+    ///
+    /// # Errors
+    /// When there is no such job.
+    pub fn note_stands_still(&mut self, id: &str, still: bool, now: f64) -> Result<(), BookError> {
         self.advance(check_seconds("now", now)?);
         let key = self.key_of(id)?;
         self.note_still(key, Some(&Suspension::new(self.now, still)));
@@ -414,6 +416,16 @@ impl Book {
             .and_then(|suspension| suspension.comes);
         let comes = comes.and_then(|token| self.find_token(token));
         comes.is_none_or(|key| self.job(key).id.is_some())
+    }
+
+    /// Whether somebody stands still for others on a node, or is to; false for one that is not there.
+    pub fn has_suspended(&self, node: &str) -> bool {
+        let Some(index) = self.by_name.get(node) else {
+            return false;
+        };
+        let is_there =
+            |key: &usize| (self.job(*key).places.iter()).any(|place| place.node as usize == *index);
+        self.suspended.iter().any(is_there)
     }
 
     /// Whether a job is to stand still that runs.

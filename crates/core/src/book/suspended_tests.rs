@@ -92,7 +92,7 @@ fn who_has_time_stands_still_for_an_earlier_deadline_and_goes_on_behind_it() {
     // Until it stands still nobody has its processors.
     assert!(!begins(&mut book, "2", &asked, 10.0, 11.0));
     assert!(!begins(&mut book, "2", &asked, 10.0, 12.0));
-    book.halted("1", true, 12.0).expect("there");
+    book.note_stands_still("1", true, 12.0).expect("there");
     assert!(begins(&mut book, "2", &asked, 10.0, 12.0));
     book.started("2", 12.0).expect("there");
     assert_eq!(book.committed("n1"), Ok(2.0));
@@ -202,7 +202,7 @@ fn a_job_on_two_nodes_goes_on_when_both_are_free() {
         Some(vec![("1".to_string(), 12.0)])
     );
     promise(&mut book, "2", &dedicated(10.0, 20.0, 1), 0.0);
-    book.halted("1", true, 1.0).expect("there");
+    book.note_stands_still("1", true, 1.0).expect("there");
     // In the hole on the other node there is room until then, and no longer.
     assert!(book.quote(&dedicated(11.0, 100.0, 1), None, None).is_ok());
     assert!(book.quote(&dedicated(13.0, 100.0, 1), None, None).is_err());
@@ -220,7 +220,7 @@ fn one_that_outlives_its_time_does_not_keep_it_from_going_on() {
     run(&mut book, "1", &dedicated(100.0, 400.0, 1), 0.0);
     let asked = dedicated(10.0, 20.0, 1);
     promise(&mut book, "2", &asked, 0.0);
-    book.halted("1", true, 1.0).expect("there");
+    book.note_stands_still("1", true, 1.0).expect("there");
     assert!(begins(&mut book, "2", &asked, 0.0, 2.0));
     book.started("2", 2.0).expect("there");
     assert!(book.let_go_on(11.0).is_empty());
@@ -236,7 +236,7 @@ fn one_that_does_not_come_to_run_does_not_keep_it_from_going_on() {
         let mut book = book(&[1.0]);
         run(&mut book, "1", &dedicated(100.0, 400.0, 1), 0.0);
         promise(&mut book, "2", &asked, 0.0);
-        book.halted("1", true, 1.0).expect("there");
+        book.note_stands_still("1", true, 1.0).expect("there");
         // Its batch system does not start it, or takes it back into its queue.
         assert!(begins(&mut book, "2", &asked, 0.0, 2.0));
         if requeued {
@@ -295,7 +295,7 @@ fn records_have_it_still() {
     let mut book = book(&[1.0]);
     run(&mut book, "1", &dedicated(100.0, 400.0, 1), 0.0);
     promise(&mut book, "2", &dedicated(10.0, 20.0, 1), 10.0);
-    book.halted("1", true, 11.0).expect("there");
+    book.note_stands_still("1", true, 11.0).expect("there");
     book.advance(12.0);
     let mut snapshot = book.snapshot();
     assert_eq!(snapshot.jobs[0].places[0].cput, 11.0);
@@ -427,7 +427,7 @@ proptest! {
                         prop_assert!(now < by + TICK, "{} goes on by {by}, now {now}", job.id);
                         if !job.still && now >= at {
                             job.still = true;
-                            book.halted(&job.id, true, now).expect("there");
+                            book.note_stands_still(&job.id, true, now).expect("there");
                         }
                     }
                     (None, _) => {}

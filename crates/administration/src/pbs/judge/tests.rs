@@ -204,6 +204,29 @@ fn limits_that_refuse_or_change_jobs_are_named() {
 }
 
 #[test]
+fn suspended_jobs_must_keep_their_memory() {
+    let config = |suspend: &str| {
+        Config::from_toml(&format!("[class]\nsuspend = '{suspend}'\n")).expect("a configuration")
+    };
+    let judged = |attributes: Value, suspend: &str| {
+        judged(|findings| suspension(findings, &attributes, &config(suspend)))
+    };
+    let released = |names: &str| json!({"restrict_res_to_release_on_suspend": names});
+    assert!(judged(json!({}), "never").is_empty());
+    assert_eq!(worst(&judged(released("ncpus"), "memory")), Level::Ok);
+    for attributes in [json!({}), released("ncpus,mem"), released("libra_share")] {
+        let found = judged(attributes, "memory");
+        assert_eq!(worst(&found), Level::Warning);
+        assert!(
+            found[0]
+                .1
+                .contains("set server restrict_res_to_release_on_suspend = ncpus"),
+            "{found:?}"
+        );
+    }
+}
+
+#[test]
 fn hosts_that_cannot_share_are_named() {
     let node = |state: &str, version: &str, sharing: &str| NodeFound {
         state: state.to_string(),
