@@ -133,8 +133,8 @@ done
 """
 
 
-# Nobody may alter the price of a job with terms: the hook of qalter refuses it, which changes nothing, and is an event. The first word is the job.
-LOOK_AT = 'qalter -l libra_price=0 "$1"'
+# Of a job with terms, which has a select, the hook of qalter refuses this, which is an event; PBS itself refuses it as well, so it changes nothing. The first word is the job.
+LOOK_AT = 'qalter -l ncpus=0 "$1"'
 
 
 def carry_out(order, job, start=0, comment=None, due=None):
@@ -144,17 +144,23 @@ def carry_out(order, job, start=0, comment=None, due=None):
 
 ORDERS = {
     "mark": """
-qalter -a "$2" ${3:+-W comment="$3"} "$1"
+for pause in 0 1 2 3; do
+    sleep "$pause"
+    qalter -a "$2" ${3:+-W comment="$3"} "$1" && break
+done
 %s
 """ % LOOK_AT,
     "suspend": """
-qsig -s suspend "$1"
+for pause in 0 1 2 3; do
+    sleep "$pause"
+    qsig -s suspend "$1" && break
+done
 %s
 [ -z "$4" ] || { sleep "$4"; %s; }
 """ % (LOOK_AT, LOOK_AT),
     # PBS's scheduler resumes it.
     "resume": """
-qsig -s resume "$1"
+qsig -s resume "$1" || qsig -s SIGCONT "$1"
 for pause in 0.3 0.3 0.5 1 1 2 3 5 10 20; do
     sleep "$pause"
     qstat -f "$1" | grep -q '^ *substate = 42$' && break

@@ -12,7 +12,7 @@ def judge(event):
     commitment = commitment_of(event.job_o)
     # Whatever else is altered of a job without terms is nothing to us, and goes on without us as well.
     if commitment or any(key in TERMS or key.startswith("libra_") for key in keys):
-        answer = Libra().ask("modifyjob", job={
+        answer = ask_server(Libra(), "modifyjob", job={
             "id": event.job_o.id, "commitment": commitment, "keys": keys, "start": seconds(event.job.Execution_Time), "by": str(event.requestor),
             "state": state_of(event.job_o), "substate": int(event.job_o.substate or 0), "start_before": seconds(event.job_o.Execution_Time),
             "terms": string(changed["libra_terms"]) if "libra_terms" in keys else None})

@@ -87,7 +87,9 @@ def is_put_back(job):
     """Taken back into its queue, with the start time that it was given while it ran."""
     terms = terms_of(job["commitment"])
     try:
-        return job["start"] - float(terms["submitted"]) - float(terms["deadline"]) - BEHIND_DEADLINE >= -2
+        deadline = float(terms["deadline"])
+        after = job["start"] - float(terms["submitted"]) - deadline - BEHIND_DEADLINE
+        return job["runs"] >= 1 and (abs(after) <= 2 or abs(after - BEHIND_DEADLINE / 2) <= 2 or 0 <= after - BEHIND_DEADLINE <= 2 * deadline + 3)
     except (KeyError, TypeError, ValueError):
         return False  # a line that the library does not take either
 

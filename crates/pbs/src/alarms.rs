@@ -7,8 +7,8 @@
 //! `jobobit` hook or the periodic one, and says that it was.
 //!
 //! Of a running job PBS lets nothing else be altered that it keeps and nobody else writes. So the start time of one that is to stand still for others
-//! ([`super::suspended`]) says when it goes on at the latest: a day behind the other one, and as far behind that as it goes on after its submission. When it has gone on it is the
-//! other one, whether the job was planned or not.
+//! ([`super::suspended`]) says when it goes on at the latest: a day behind the other one, and as far behind that as it goes on after its submission. When it has gone on it is half a day
+//! behind the other one, whether the job was planned or not: how long it has run nobody knows by its start alone.
 
 use super::{number, text};
 use libra_batch::server::suspended::GoingOn;
@@ -24,19 +24,35 @@ pub(super) const BACK: &str = "it was taken back into its queue";
 /// Seconds behind its deadline that its start time lies while it runs.
 const BEHIND_DEADLINE: f64 = 86_400.0;
 
+/// The same of one that has gone on, behind that.
+const GONE_ON: f64 = BEHIND_DEADLINE / 2.0;
+
 /// PBS's substates of a job whose host has said that it runs, that was suspended, and that its scheduler is to resume (job.h).
 const RUNNING: f64 = 42.0;
-const SUSPENDED: [f64; 2] = [43.0, 45.0];
+const SUSPENDED: f64 = 43.0;
+const RESUMED: f64 = 45.0;
 
-/// The start time that a job is given once it runs, or has gone on, Unix time.
+/// The start time that a job is given once it runs, Unix time.
 pub(super) fn start_when_running(commitment: &Commitment) -> u64 {
     (commitment.submitted + commitment.request.terms.deadline + BEHIND_DEADLINE).ceil() as u64
 }
 
-/// Returns true if a job's record or event has that start time; its line may have been rounded since.
-pub(super) fn starts_when_running(job: &Value, commitment: &Commitment) -> bool {
+/// That of one that has stood still for others, and has gone on.
+pub(super) fn start_when_gone_on(commitment: &Commitment) -> u64 {
+    start_when_running(commitment) + GONE_ON as u64
+}
+
+/// Returns true if a job's record or event has one of these start times; its line may have been rounded since.
+fn starts_when_running(job: &Value, commitment: &Commitment) -> bool {
     let wanted = start_when_running(commitment) as f64;
-    number(job, "start").is_ok_and(|start| (start - wanted).abs() <= 1.0)
+    let is = |wanted: f64| number(job, "start").is_ok_and(|start| (start - wanted).abs() <= 1.0);
+    is(wanted) || is(wanted + GONE_ON)
+}
+
+/// Returns true if it may have stood still since it was started.
+pub(super) fn has_stood_still(job: &Value, commitment: &Commitment) -> bool {
+    let after = |start: f64| start - start_when_running(commitment) as f64;
+    starts_as_running(job, commitment) && number(job, "start").is_ok_and(|at| after(at) > 2.0)
 }
 
 /// Returns true if a job was let begin at or before its planned start, by its record.
@@ -68,10 +84,15 @@ pub(super) fn has_run(job: &Value, commitment: &Commitment) -> bool {
     ours && number(job, "runs").is_ok_and(|runs| runs >= 1.0)
 }
 
-/// Returns true if PBS has suspended it.
+/// Returns true if PBS has suspended it, and will not resume it by itself.
 pub(super) fn is_suspended(job: &Value) -> bool {
     let substate = number(job, "substate").unwrap_or(0.0);
-    text(job, "state") == Some("S") || SUSPENDED.contains(&substate)
+    substate == SUSPENDED || text(job, "state") == Some("S") && !is_resumed(job)
+}
+
+/// Returns true if PBS's scheduler is to resume it, which it does in its next cycle or later.
+pub(super) fn is_resumed(job: &Value) -> bool {
+    number(job, "substate").is_ok_and(|substate| substate == RESUMED)
 }
 
 /// The first start time that is a mark, and how many of them there are: as many behind them say that the job will be late.
@@ -94,6 +115,10 @@ pub(super) fn start_when_suspended(commitment: &Commitment, mark: GoingOn) -> u6
 
 /// Its mark, by its record or event; None if there is none.
 pub(super) fn going_on(job: &Value, commitment: &Commitment) -> Option<GoingOn> {
+    // It may have any start time while it waits.
+    if commitment.deferred {
+        return None;
+    }
     let (first, count) = marks(commitment);
     let after = number(job, "start").ok()? - first;
     (0.0..2.0 * count).contains(&after).then(|| GoingOn {
@@ -102,10 +127,15 @@ pub(super) fn going_on(job: &Value, commitment: &Commitment) -> Option<GoingOn> 
     })
 }
 
-/// Returns true if an event is of a job that has gone on, and has no mark from now on.
+/// Returns true if an event takes a job's mark away.
 pub(super) fn loses_mark(job: &Value) -> bool {
     let line = text(job, "commitment").and_then(|line| Commitment::parse(line).ok());
-    line.is_some_and(|commitment| starts_when_running(job, &commitment))
+    let before = json!({"start": job["start_before"]});
+    let has_start = number(job, "start").is_ok();
+    let loses = |known: Commitment| {
+        going_on(&before, &known).is_some() && has_start && going_on(job, &known).is_none()
+    };
+    line.is_some_and(loses)
 }
 
 /// What may not be done to the start of one that runs: it is behind its deadline only then, and stays so. `by_root`: it is altered by root, as Libra does.
@@ -113,17 +143,17 @@ pub(super) fn moves_start_when_running(job: &Value, by_root: bool) -> Option<&'s
     let commitment = Commitment::parse(text(job, "commitment")?).ok()?;
     number(job, "start").ok()?;
     let runs = text(job, "state") == Some("R");
+    let before = json!({"start": job["start_before"]});
+    let is_mark = |job: &Value| going_on(job, &commitment).is_some();
     if starts_as_running(job, &commitment) {
         let substate = number(job, "substate").unwrap_or(0.0);
-        let is_started = runs && (substate == RUNNING || SUSPENDED.contains(&substate));
-        if !is_started {
+        if !(runs && [RUNNING, SUSPENDED, RESUMED].contains(&substate)) {
             return Some("it does not run yet");
         }
-        let is_mark = going_on(job, &commitment).is_some();
-        return (is_mark && !by_root)
-            .then_some("such a start says that it stands still for others; give an earlier one");
+        let marked = is_mark(job) || is_mark(&before);
+        return (marked && !by_root)
+            .then_some("its start time says whether it stands still for others, and is Libra's");
     }
-    let before = json!({"start": job["start_before"]});
     (runs && starts_as_running(&before, &commitment))
         .then_some("it runs, and its start time keeps PBS's alarms off")
 }

@@ -45,6 +45,7 @@ impl Server {
             return Ok(again(id, job, line));
         }
         let commitment = read(line)?;
+        self.seen.remove(id);
         let known = self.admission.book.ended(id, now).is_ok();
         if !known && commitment.payer.is_none() {
             return Ok(accept());

@@ -163,8 +163,9 @@ fn attach(host: &Host, id: &str, job: &Value, tree: bool) -> Result<Value, HostE
 /// PBS has stopped the sessions of the job's tasks here. What has a session of its own, as the processes of an MPI job have, would run on. Its processors are
 /// others' meanwhile.
 fn suspend(host: &Host, id: &str) -> Result<Value, HostError> {
+    let left = host.suspend_all(id)?;
     host.note_suspended(id, true)?;
-    Ok(match host.suspend_all(id)? {
+    Ok(match left {
         Some(left) if !left.is_empty() => accept_and_log(format!(
             "job {id} is suspended, and {} of its processes run until they come back from the kernel",
             left.len()
@@ -176,7 +177,10 @@ fn suspend(host: &Host, id: &str) -> Result<Value, HostError> {
 /// PBS is about to let the job go on.
 fn resume(host: &Host, id: &str) -> Result<Value, HostError> {
     host.note_suspended(id, false)?;
-    host.resume_all(id)?;
+    if let Err(error) = host.resume_all(id) {
+        host.note_suspended(id, true)?;
+        return Err(error);
+    }
     Ok(accept())
 }
 

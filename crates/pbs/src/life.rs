@@ -1,7 +1,7 @@
 //! An accepted job in PBS: it gets its id, starts, ends; and what may not be done to it.
 
 use super::alarms::{
-    has_run, loses_mark, moves_start_when_running, start_when_running, was_planned,
+    has_run, is_suspended, loses_mark, moves_start_when_running, start_when_running, was_planned,
 };
 use super::release::Claim;
 use super::server::{Server, accept, internal, refuse};
@@ -179,7 +179,13 @@ impl Server {
             return refuse(format!("libra: {problem}"));
         }
         if let (Some(id), true) = (text(job, "id"), loses_mark(job)) {
-            self.forget_mark(id);
+            // What is to stand still has its mark until it has gone on.
+            if is_suspended(job) || self.admission.book.stands_still_until(id).is_some() {
+                return refuse(
+                    "libra: it stands still for others, or is to, and its start time says until when",
+                );
+            }
+            self.seen.remove(id);
         }
         let planned = (self.moves_planned_start(job, now)).filter(|_| !by_root);
         if let Some(problem) = planned.or_else(|| self.put_off(job)) {

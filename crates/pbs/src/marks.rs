@@ -1,6 +1,6 @@
 //! What PBS's records say of jobs that stand still for others ([`super::suspended`]).
 
-use super::alarms::{going_on, is_suspended, starts_as_running};
+use super::alarms::{going_on, has_stood_still, is_resumed, is_suspended};
 use super::text;
 use libra_batch::server::suspended::{GoingOn, RunState};
 use libra_core::book::Suspension;
@@ -50,13 +50,14 @@ pub(super) fn suspension(job: &Value, commitment: &Commitment) -> Option<Suspens
 /// Whether it runs as one whose start time was altered while it ran: it may have stood still since it was started.
 pub(super) fn may_have_stood_still(job: &Value) -> bool {
     let line = text(job, "commitment").and_then(|line| Commitment::parse(line).ok());
-    line.is_some_and(|known| known.request.terms.class.is_whole() && starts_as_running(job, &known))
+    line.is_some_and(|known| known.request.terms.class.is_whole() && has_stood_still(job, &known))
 }
 
 /// What a job does; None of one that is over, or about to be.
 pub(super) fn run_state(job: &Value) -> Option<RunState> {
     match text(job, "state")? {
         "R" | "S" | "U" if is_suspended(job) => Some(RunState::StandsStill),
+        "R" | "S" | "U" if is_resumed(job) => Some(RunState::GoesOn),
         "R" | "U" => Some(RunState::Runs),
         "Q" | "W" | "H" => Some(RunState::Waits),
         _ => None,

@@ -230,7 +230,9 @@ impl Server {
             // Nothing is known of this job that the records will not say.
             "postqueuejob" if !self.has_records => return Ok(accept()),
             "modifyvnode" if !self.has_records => return Ok(accept()),
-            "queuejob" | "runjob" | "jobobit" if self.concerns_book(job) && !self.has_records => {
+            "queuejob" | "runjob" | "jobobit" | "modifyjob"
+                if self.concerns_book(job) && !self.has_records =>
+            {
                 return Ok(json!({"wants": "records"}));
             }
             "queuejob" if self.names_things(job) && !self.has_records => {

@@ -10,15 +10,18 @@
 //!   suspended. So who takes its processors has none of PBS's shares there, and nothing keeps PBS from resuming it.
 //! - What a hook saw of a job is newer than records that were taken before.
 
-use super::alarms::{start_when_running, start_when_suspended};
+use super::alarms::{start_when_gone_on, start_when_suspended};
 use super::marks::{Seen, may_have_stood_still, run_state, seen};
 use super::server::{Server, accept};
 use super::{list, text};
-use libra_batch::server::suspended::{OnRecord, Order, RunState};
+use libra_batch::server::suspended::{GoingOn, OnRecord, Order, RunState};
 use libra_core::book::{JobRecord, Suspension};
 use libra_core::commitment::NodeCommitment;
 use serde_json::{Value, json};
 use std::collections::{HashMap, HashSet};
+
+/// Seconds: a shell that a hook leaves behind, and PBS's way to the hosts and back.
+const ANSWERS_WITHIN: f64 = 10.0;
 
 /// Whoever goes on within so many seconds is waited for by what suspends it, others by the periodic hook.
 const SOON: f64 = 60.0;
@@ -37,7 +40,11 @@ impl Server {
             let wanted = book.stands_still_until(id);
             match (wanted, self.seen.get(id)) {
                 (None, None) => true,
-                (Some(_), Some(seen)) => seen.stands_still && seen.mark.is_some(),
+                (Some(by), Some(seen)) => {
+                    let late = book.would_be_late(id).is_some();
+                    let mark = GoingOn { by, late };
+                    seen.stands_still && seen.mark.is_some_and(|known| known.is(mark))
+                }
                 _ => false,
             }
         };
@@ -59,11 +66,13 @@ impl Server {
                 continue;
             };
             let book = &mut self.admission.book;
-            if run_state(job).is_some_and(|state| state != RunState::Waits) {
+            let state = run_state(job);
+            if state.is_some_and(|state| state != RunState::Waits) {
                 // It may have left the book meanwhile.
                 let _ = book.note_stands_still(id, seen.stands_still, now);
             }
-            match seen.mark {
+            // One that is over, or about to be, is nobody's to look at any more.
+            match state.and(seen.mark) {
                 Some(_) => drop(self.seen.insert(id.to_string(), seen)),
                 None => drop(self.seen.remove(id)),
             }
@@ -100,6 +109,7 @@ impl Server {
             state,
             mark: seen.mark,
             commitment: Some(&commitment),
+            answers_within: ANSWERS_WITHIN,
         };
         let followed = self.admission.follow_suspension(&record, now);
         log.extend(followed.log.into_iter().map(Value::from));
@@ -110,7 +120,7 @@ impl Server {
                 Order::Mark { mark, text } => {
                     let start = match mark {
                         Some(mark) => start_when_suspended(&commitment, mark),
-                        None => start_when_running(&commitment),
+                        None => start_when_gone_on(&commitment),
                     };
                     json!({"order": "mark", "job": id, "start": start, "comment": text.map(|text| format!("libra: {text}"))})
                 }
@@ -156,11 +166,11 @@ impl Server {
             }
         }
         self.seen = found;
-    }
-
-    /// A running job's start time is altered to what it is when nothing stands still.
-    pub(super) fn forget_mark(&mut self, id: &str) {
-        self.seen.remove(id);
+        let (book, seen) = (&self.admission.book, &self.seen);
+        let known: HashSet<String> = (book.suspended().map(str::to_string))
+            .chain(seen.keys().cloned())
+            .collect();
+        self.admission.keep_told(|id| known.contains(id));
     }
 
     /// Whether PBS counts the shares of a job at these places: not where others stand still, whose shares it counts.

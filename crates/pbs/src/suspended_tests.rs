@@ -69,7 +69,7 @@ fn shown(server: &mut Server, record: &Value, now: f64) -> Value {
 
 /// An event that is about this job and changes nothing; who is to be looked at.
 fn poked(server: &mut Server, record: &Value, now: f64) -> Value {
-    let job = json!({"id": record["id"], "commitment": record["commitment"], "keys": ["libra_price"], "by": "root", "state": record["state"]});
+    let job = json!({"id": record["id"], "commitment": record["commitment"], "keys": ["ncpus"], "by": "root", "state": record["state"]});
     let answer = ask(server, json!({"event": "modifyjob", "job": job}), now);
     assert_eq!(answer["verdict"], "refuse");
     answer["look"].clone()
@@ -148,7 +148,7 @@ fn one_with_time_stands_still_and_goes_on() {
     let told = shown(&mut server, &first, 1041.0);
     assert_eq!(
         (order(&told), &told[0]["start"]),
-        ("mark", &json!(2000 + 86_400))
+        ("mark", &json!(2000 + 129_600))
     );
     assert!(
         told[0]["comment"]
@@ -294,6 +294,128 @@ fn one_that_is_taken_back_into_its_queue_waits_for_those_that_have_begun() {
     assert_eq!(tried["verdict"], "accept", "{tried}");
     // Its start time is over, which an alarm of PBS's may not find.
     assert_eq!(tried["start_when_running"], 2000 + 86_400);
+}
+
+/// PBS answers when its hosts have: a mark stays for as long, and who is suspended then goes on.
+#[test]
+fn one_that_is_suspended_late_goes_on() {
+    let ordered = || {
+        let mut server = site(Some("ncpus"));
+        let mut first = runs(&mut server, "1.s", dedicated("100", "1000"), 1000.0);
+        let (other, _) = comes(&mut server, 1010.0);
+        first["start"] = shown(&mut server, &first, 1010.1)[0]["start"].clone();
+        assert_eq!(order(&shown(&mut server, &first, 1010.2)), "suspend");
+        (server, first, other)
+    };
+    // Nobody comes any more.
+    let (mut server, mut first, _) = ordered();
+    ask(
+        &mut server,
+        json!({"event": "gone", "jobs": ["2.s"]}),
+        1012.0,
+    );
+    assert_eq!(shown(&mut server, &first, 1012.0), json!([]));
+    assert_eq!(shown(&mut server, &first, 1500.0), json!([]));
+    first["substate"] = 43.into();
+    assert_eq!(order(&shown(&mut server, &first, 1501.0)), "resume");
+    first["substate"] = 42.into();
+    assert_eq!(order(&shown(&mut server, &first, 1502.0)), "mark");
+    // It is not suspended in time, and keeps its processors.
+    let (mut server, mut first, _) = ordered();
+    for (at, told) in [(1019.0, 0), (1021.0, 1), (1042.0, 1)] {
+        let orders = shown(&mut server, &first, at);
+        assert_eq!(
+            orders.as_array().map(Vec::len),
+            Some(told),
+            "{at}: {orders}"
+        );
+    }
+    // A part of it may stand still.
+    assert_eq!(order(&shown(&mut server, &first, 1083.0)), "resume");
+    assert_eq!(server.book().goes_on_by("1.s"), None);
+    first["substate"] = 43.into();
+    assert_eq!(order(&shown(&mut server, &first, 1100.0)), "resume");
+    // In the end it is not obeyed any more.
+    let (mut server, first, _) = ordered();
+    ask(
+        &mut server,
+        json!({"event": "gone", "jobs": ["2.s"]}),
+        1012.0,
+    );
+    shown(&mut server, &first, 1012.0);
+    assert_eq!(order(&shown(&mut server, &first, 1700.0)), "mark");
+}
+
+/// It cannot be stopped before it has gone on, so nobody begins before that.
+#[test]
+fn one_that_pbs_is_about_to_resume_does_not_stand_still() {
+    let (mut server, mut first, other) = one_stands_still();
+    ends(
+        &mut server,
+        "2.s",
+        other["commitment"].as_str().expect("a line"),
+        1040.0,
+    );
+    assert_eq!(order(&shown(&mut server, &first, 1040.0)), "resume");
+    first["substate"] = 45.into();
+    assert_eq!(shown(&mut server, &first, 1040.5), json!([]));
+    let answer = submit(&mut server, dedicated("50", "80"), 1041.0);
+    let named =
+        json!({"id": "3.s", "state": "W", "owner": "ann", "commitment": line(&answer).line()});
+    let look = ask(
+        &mut server,
+        json!({"event": "postqueuejob", "job": named}),
+        1041.0,
+    );
+    assert_eq!(look["look"], json!(["1.s"]));
+    let told = shown(&mut server, &first, 1041.1);
+    assert_eq!(order(&told), "mark");
+    first["start"] = told[0]["start"].clone();
+    assert_eq!(
+        shown(&mut server, &first, 1041.2),
+        json!([]),
+        "nobody is woken"
+    );
+    first["substate"] = 42.into();
+    assert_eq!(order(&shown(&mut server, &first, 1042.0)), "suspend");
+    first["substate"] = 43.into();
+    assert_eq!(
+        shown(&mut server, &first, 1043.0),
+        json!([{"wake": ["3.s"]}])
+    );
+}
+
+#[test]
+fn a_server_that_knows_nothing_asks_for_records_when_it_is_poked() {
+    let (_, first, _) = one_stands_still();
+    let mut anew = Server::new(&config(MEMORY));
+    let poke = json!({"event": "modifyjob", "job": {"id": "1.s", "commitment": first["commitment"], "keys": ["ncpus"], "by": "root"}});
+    assert_eq!(ask(&mut anew, poke, 1080.0)["wants"], "records");
+    let records = json!({"event": "records", "nodes": [node("n1", "1")], "jobs": [first], "site": {"released": "ncpus"}});
+    ask(&mut anew, records, 1080.0);
+    assert_eq!(poked(&mut anew, &first, 1080.0), json!(["1.s"]));
+    assert_eq!(order(&shown(&mut anew, &first, 1080.0)), "resume");
+}
+
+#[test]
+fn nobody_looks_at_one_that_has_ended() {
+    let (mut server, mut first, other) = one_stands_still();
+    let end = ends(
+        &mut server,
+        "1.s",
+        first["commitment"].as_str().expect("a line"),
+        1030.0,
+    );
+    assert_eq!(end.get("look"), None);
+    first["state"] = "E".into();
+    assert_eq!(shown(&mut server, &first, 1030.0), json!([]));
+    let end = ends(
+        &mut server,
+        "2.s",
+        other["commitment"].as_str().expect("a line"),
+        1031.0,
+    );
+    assert_eq!(end.get("look"), None);
 }
 
 #[test]

@@ -12,6 +12,9 @@ use super::records::{Rewrite, SlurmJob, State, told};
 use libra_batch::server::suspended::{self, OnRecord, RunState};
 use std::collections::HashSet;
 
+/// Seconds: slurmctld has done what it was told, or has not, by the next poll.
+const ANSWERS_WITHIN: f64 = 1.0;
+
 impl Controller {
     /// Lets those go on that fit again, and brings about what the book says of all by their records. `marked`: those of which [`super::orders::is_marked`] says so.
     pub(super) fn let_stand_still(
@@ -60,6 +63,7 @@ impl Controller {
             state,
             mark: going_on_by(&job.admin_comment),
             commitment,
+            answers_within: ANSWERS_WITHIN,
         };
         let followed = self.admission.follow_suspension(&record, now);
         poll.again |= !followed.orders.is_empty();

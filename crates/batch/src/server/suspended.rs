@@ -7,18 +7,21 @@
 //! administrator suspends has no mark, and stays as it is. To go on it is resumed first, and loses its mark then, whatever has become of its promise.
 //!
 //! One that an administrator lets go on before its time is suspended again. What a batch system does not obey it is told again, more and more rarely; one
-//! that it does not suspend keeps its processors in the end. One that is taken back into its queue has no mark from then on.
+//! that it does not suspend keeps its processors in the end. A batch system may obey late, so a mark stays for as long as that can be: what is suspended and
+//! is not to be goes on. One that is taken back into its queue has no mark from then on.
 
 use super::AdmissionServer;
 use crate::words;
 use libra_core::commitment::Commitment;
 
-/// What a batch system does not obey it is told again after so many seconds, then after twice as many, and so on up to a minute.
-const TOLD_AGAIN: f64 = 1.0;
+/// What a batch system does not obey it is told again after as long as it may take to answer, then after twice as long, and so on up to so many seconds.
 const TOLD_AGAIN_AT_MOST: f64 = 60.0;
 
 /// A job that was to be suspended so long in vain is not, in seconds.
 const GIVEN_UP: f64 = 30.0;
+
+/// An order that was given so many times as long ago as an answer may take is not obeyed any more.
+const OBEYED_WITHIN: f64 = 60.0;
 
 /// Marks are the same that are less than so many seconds apart: some records have whole ones.
 const SAME: f64 = 1.0;
@@ -33,7 +36,8 @@ pub struct GoingOn {
 }
 
 impl GoingOn {
-    fn is(self, other: GoingOn) -> bool {
+    /// Whether it says the same: some records have whole seconds.
+    pub fn is(self, other: GoingOn) -> bool {
         self.late == other.late && (self.by - other.by).abs() < SAME
     }
 }
@@ -47,6 +51,8 @@ pub enum RunState {
     Runs,
     /// Its batch system has suspended it.
     StandsStill,
+    /// It is suspended, and its batch system is about to let it go on.
+    GoesOn,
 }
 
 /// A job that is to stand still for others or has such a mark, as its batch system has it. It has not ended.
@@ -60,6 +66,8 @@ pub struct OnRecord<'a> {
     pub mark: Option<GoingOn>,
     /// What is committed to it; None if that cannot be read.
     pub commitment: Option<&'a Commitment>,
+    /// Seconds that its batch system may take to do what it is told.
+    pub answers_within: f64,
 }
 
 /// What a batch system is told of a job.
@@ -99,6 +107,8 @@ impl Order {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Given {
     kind: Kind,
+    /// When it was given first, Unix time.
+    since: f64,
     /// When it is to be given again, Unix time, and how long that is.
     again: f64,
     wait: f64,
@@ -128,7 +138,8 @@ impl AdmissionServer {
             mark,
             text: job.commitment.map(text),
         };
-        let mut orders = Vec::new();
+        let (mut orders, mut given) = (Vec::new(), Vec::new());
+        let suspends = before.iter().find(|one| one.kind == Kind::Suspend);
         match (job.state, wanted, job.mark) {
             (_, None, None) | (RunState::Waits, Some(_), None) => {}
             // It begins anew.
@@ -137,7 +148,7 @@ impl AdmissionServer {
                 text: None,
             }),
             // Nobody of ours may let it go on, so nobody gets its processors.
-            (RunState::StandsStill, Some(_), None) => {
+            (RunState::StandsStill | RunState::GoesOn, Some(_), None) => {
                 let _ = self.book.keeps_processors(id, now);
                 followed.log.push(format!(
                     "job {id} was suspended by somebody else, and keeps its processors"
@@ -148,9 +159,11 @@ impl AdmissionServer {
                 orders.push(marked(Some(mark), &text));
             }
             (RunState::Runs, Some(_), _) => {
-                let vain = |one: &Given| one.kind == Kind::Suspend && one.wait >= GIVEN_UP;
-                if before.iter().any(vain) {
+                if let Some(vain) = suspends.filter(|one| one.wait >= GIVEN_UP) {
                     let _ = self.book.keeps_processors(id, now);
+                    given.push(*vain);
+                    // A part of it may have been stopped.
+                    orders.push(Order::Resume);
                     followed.log.push(format!(
                         "job {id} is not suspended by its batch system, and keeps its processors"
                     ));
@@ -158,21 +171,24 @@ impl AdmissionServer {
                     orders.push(Order::Suspend);
                 }
             }
-            (RunState::StandsStill, Some(_), _) => {}
-            (RunState::StandsStill, None, Some(mark)) => {
+            // What is to go on cannot be stopped before it does.
+            (RunState::StandsStill | RunState::GoesOn, Some(_), _) => {}
+            (RunState::StandsStill | RunState::GoesOn, None, Some(mark)) => {
                 if late.is_some() && !mark.late {
                     let mark = GoingOn { late: true, ..mark };
                     orders.push(marked(Some(mark), &|known| words::goes_on(known, late)));
                 }
                 orders.push(Order::Resume);
             }
-            (RunState::Runs, None, Some(_)) => {
-                orders.push(marked(None, &|known| words::goes_on(known, late)));
-            }
+            (RunState::Runs, None, Some(_)) => match suspends {
+                Some(late) if now < late.since + OBEYED_WITHIN * job.answers_within => {
+                    given.push(*late);
+                }
+                _ => orders.push(marked(None, &|known| words::goes_on(known, late))),
+            },
         }
-        let mut given = Vec::new();
         for order in orders {
-            let (one, is_now) = again(order.kind(), &before, now);
+            let (one, is_now) = again(order.kind(), &before, job.answers_within, now);
             given.push(one);
             if !is_now {
                 continue;
@@ -198,10 +214,13 @@ impl AdmissionServer {
         followed
     }
 
-    /// Whether a job's batch system was told something that it need not be told again yet.
+    /// Whether a job's batch system was told what is wanted of it, and need not be told again yet.
     pub fn is_told(&self, id: &str, now: f64) -> bool {
+        let stands_still = self.book.stands_still_until(id).is_some();
+        let is_wanted =
+            |one: &Given| now < one.again && !(stands_still && one.kind == Kind::Resume);
         let given = self.told.get(id);
-        given.is_some_and(|given| given.iter().all(|one| now < one.again))
+        given.is_some_and(|given| given.iter().any(is_wanted))
     }
 
     /// What was told of other jobs than these is not kept.
@@ -211,14 +230,15 @@ impl AdmissionServer {
 }
 
 /// What is to be told, and whether now. What was told `before` and was not obeyed is told again, more and more rarely.
-fn again(kind: Kind, before: &[Given], now: f64) -> (Given, bool) {
-    let wait = match before.iter().find(|given| given.kind == kind) {
+fn again(kind: Kind, before: &[Given], within: f64, now: f64) -> (Given, bool) {
+    let (since, wait) = match before.iter().find(|given| given.kind == kind) {
         Some(given) if now < given.again => return (*given, false),
-        Some(given) => (given.wait * 2.0).min(TOLD_AGAIN_AT_MOST),
-        None => TOLD_AGAIN,
+        Some(given) => (given.since, (given.wait * 2.0).min(TOLD_AGAIN_AT_MOST)),
+        None => (now, within),
     };
     let given = Given {
         kind,
+        since,
         again: now + wait,
         wait,
     };
