@@ -4,6 +4,7 @@
 
 use super::Scheduler;
 use super::aroma::{self, Aroma};
+use super::dedicated::Dedicated;
 use super::gang::Gang;
 use super::queue::{Conservative, Dropping, Easy, Edf, Fifo, Order};
 use super::recorded::{self, Recorded};
@@ -28,7 +29,7 @@ pub struct Options {
     pub gang: GangOptions,
 }
 
-/// What `libra-gang` is told besides.
+/// What `libra-gang` is told besides; of it `libra-dedicated` is told who may be suspended.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct GangOptions {
     /// Who may be suspended.
@@ -60,7 +61,7 @@ impl Known {
 }
 
 /// All of them, in the order in which they are listed.
-pub const ALL: [Known; 13] = [
+pub const ALL: [Known; 14] = [
     Known {
         name: recorded::NAME,
         summary: "what the log really did, by its own waiting times",
@@ -134,6 +135,11 @@ pub const ALL: [Known; 13] = [
         make: |options| Box::new(gang(options)),
     },
     Known {
+        name: "libra-dedicated",
+        summary: "whole processors at once or from a planned start, as PBS and Slurm give them to dedicated jobs",
+        make: |options| Box::new(dedicated(options)),
+    },
+    Known {
         name: "aroma",
         summary: "processors shared round robin; a job is mapped when it comes, by its deadline (2004)",
         make: |_| Box::new(Aroma::new(aroma::by_deadline)),
@@ -178,6 +184,17 @@ pub(super) fn gang(options: &Options) -> Gang {
         },
         pricing: options.admission.pricing,
         wait_for_promise: options.gang.wait_for_promise,
+    }
+}
+
+/// The rule for dedicated jobs as it was configured.
+fn dedicated(options: &Options) -> Dedicated {
+    Dedicated {
+        admission: Admission {
+            policy: AnyPolicy::Libra(libra(options)),
+            ..options.admission
+        },
+        suspends: options.gang.suspend == Suspend::Memory,
     }
 }
 
