@@ -27,6 +27,10 @@ fn what_is_wrong_is_said_with_what_is_right() {
         &["LOG", "--policy", "esay"],
         &["'esay'", "nearest: 'easy'", "recorded, fifo, easy"],
     );
+    fails(
+        &["LOG", "--policy", "libra-dedicate"],
+        &["nearest: 'libra-dedicated'"],
+    );
     fails(&["LOG", "--policy", "edf,edf"], &["'edf' is there twice"]);
     fails(&["LOG", "--policy", "edf,"], &["there is no policy ''"]);
     fails(
