@@ -302,6 +302,8 @@ impl Book {
             .filter(|at| *at > comes.from && *at <= latest)
             .collect();
         moments.sort_by(f64::total_cmp);
+        // A job ends on all of its nodes at one time, which is one moment.
+        moments.dedup_by(|later, earlier| *later - *earlier < SLACK);
         moments.truncate(MOST_STARTS);
         (moments.into_iter()).find(|at| self.goes_on_at(key, *at, &assumed))
     }

@@ -215,6 +215,23 @@ fn a_job_on_two_nodes_goes_on_when_both_are_free() {
 }
 
 #[test]
+fn who_ends_on_many_nodes_ends_once() {
+    let mut book = book(&[1.0; 80]);
+    let mut wide = dedicated(100.0, 1000.0, 1);
+    wide.shape.chunks = 80;
+    run(&mut book, "1", &wide, 0.0);
+    let behind = dedicated(50.0, 160.0, 1);
+    let planned = book.plan(&behind, None).expect("behind it");
+    let admitted = book.promise(&behind, &planned);
+    book.bind(admitted.token, "2", 0.0).expect("ours");
+    // On each of its nodes it could go on at 12, and would be in the way of the second one: so it goes on behind that.
+    assert_eq!(
+        in_front(&book, &dedicated(10.0, 20.0, 1)),
+        Some(vec![("1".to_string(), 150.0)])
+    );
+}
+
+#[test]
 fn one_that_outlives_its_time_does_not_keep_it_from_going_on() {
     let mut book = book(&[1.0]);
     run(&mut book, "1", &dedicated(100.0, 400.0, 1), 0.0);
