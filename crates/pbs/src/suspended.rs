@@ -14,7 +14,7 @@ use super::alarms::{start_when_gone_on, start_when_suspended};
 use super::marks::{Seen, may_have_stood_still, run_state, seen};
 use super::server::{Server, accept};
 use super::{list, text};
-use libra_batch::server::suspended::{GoingOn, OnRecord, Order, RunState};
+use libra_batch::server::suspended::{OnRecord, Order, RunState};
 use libra_core::book::{JobRecord, Suspension};
 use libra_core::commitment::NodeCommitment;
 use serde_json::{Value, json};
@@ -36,21 +36,15 @@ impl Server {
         book.let_go_on(now);
         let poked = text(&event["job"], "id").filter(|_| event["event"] == "modifyjob");
         let book = &self.admission.book;
-        let is_settled = |id: &str| {
-            let wanted = book.stands_still_until(id);
-            match (wanted, self.seen.get(id)) {
-                (None, None) => true,
-                (Some(by), Some(seen)) => {
-                    let late = book.would_be_late(id).is_some();
-                    let mark = GoingOn { by, late };
-                    seen.stands_still && seen.mark.is_some_and(|known| known.is(mark))
-                }
-                _ => false,
-            }
+        let is_due = |id: &str| {
+            let seen = self.seen.get(id);
+            let stands_still = seen.is_some_and(|seen| seen.stands_still);
+            let mark = seen.and_then(|seen| seen.mark);
+            (self.admission).is_to_be_followed(id, mark, stands_still, now)
         };
         let mut ids: Vec<String> = (book.suspended())
             .chain(self.seen.keys().map(String::as_str))
-            .filter(|id| Some(*id) == poked || !is_settled(id) && !self.admission.is_told(id, now))
+            .filter(|id| Some(*id) == poked || is_due(id))
             .map(str::to_string)
             .collect();
         ids.sort();

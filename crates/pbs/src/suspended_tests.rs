@@ -40,7 +40,11 @@ fn begins(server: &mut Server, id: &str, commitment: &str, now: f64) -> Value {
 
 /// The other one, which is accepted to begin in a moment: its record while it waits, and who is to be looked at.
 fn comes(server: &mut Server, now: f64) -> (Value, Value) {
-    let answer = submit(server, dedicated("50", "80"), now);
+    comes_by(server, "80", now)
+}
+
+fn comes_by(server: &mut Server, deadline: &str, now: f64) -> (Value, Value) {
+    let answer = submit(server, dedicated("50", deadline), now);
     assert_eq!(answer["verdict"], "accept", "{answer}");
     let line = line(&answer);
     assert_eq!(line.starts_by, Some(now + 10.0));
@@ -302,7 +306,7 @@ fn one_that_is_suspended_late_goes_on() {
     let ordered = || {
         let mut server = site(Some("ncpus"));
         let mut first = runs(&mut server, "1.s", dedicated("100", "1000"), 1000.0);
-        let (other, _) = comes(&mut server, 1010.0);
+        let (other, _) = comes_by(&mut server, "140", 1010.0);
         first["start"] = shown(&mut server, &first, 1010.1)[0]["start"].clone();
         assert_eq!(order(&shown(&mut server, &first, 1010.2)), "suspend");
         (server, first, other)
@@ -321,7 +325,7 @@ fn one_that_is_suspended_late_goes_on() {
     first["substate"] = 42.into();
     assert_eq!(order(&shown(&mut server, &first, 1502.0)), "mark");
     // It is not suspended in time, and keeps its processors.
-    let (mut server, mut first, _) = ordered();
+    let (mut server, mut first, other) = ordered();
     for (at, told) in [(1019.0, 0), (1021.0, 1), (1042.0, 1)] {
         let orders = shown(&mut server, &first, at);
         assert_eq!(
@@ -333,6 +337,22 @@ fn one_that_is_suspended_late_goes_on() {
     // A part of it may stand still.
     assert_eq!(order(&shown(&mut server, &first, 1083.0)), "resume");
     assert_eq!(server.book().goes_on_by("1.s"), None);
+    // The other one is planned anew, and all begins once more.
+    let anew = run(&mut server, &other, 1084.0);
+    assert!(
+        text(&anew).contains("its planned start could not be had"),
+        "{anew}"
+    );
+    assert_eq!(anew["look"], json!(["1.s"]));
+    let told = shown(&mut server, &first, 1084.0);
+    assert_eq!(order(&told), "mark");
+    first["start"] = told[0]["start"].clone();
+    assert_eq!(order(&shown(&mut server, &first, 1084.2)), "suspend");
+    ask(
+        &mut server,
+        json!({"event": "gone", "jobs": ["2.s"]}),
+        1085.0,
+    );
     first["substate"] = 43.into();
     assert_eq!(order(&shown(&mut server, &first, 1100.0)), "resume");
     // In the end it is not obeyed any more.

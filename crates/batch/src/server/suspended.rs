@@ -17,8 +17,9 @@ use libra_core::commitment::Commitment;
 /// What a batch system does not obey it is told again after as long as it may take to answer, then after twice as long, and so on up to so many seconds.
 const TOLD_AGAIN_AT_MOST: f64 = 60.0;
 
-/// A job that was to be suspended so long in vain is not, in seconds.
+/// A job that was to be suspended so long in vain is not, in seconds, or so many times as long as an answer may take.
 const GIVEN_UP: f64 = 30.0;
+const GIVEN_UP_AFTER: f64 = 6.0;
 
 /// An order that was given so many times as long ago as an answer may take is not obeyed any more.
 const OBEYED_WITHIN: f64 = 60.0;
@@ -159,7 +160,8 @@ impl AdmissionServer {
                 orders.push(marked(Some(mark), &text));
             }
             (RunState::Runs, Some(_), _) => {
-                if let Some(vain) = suspends.filter(|one| one.wait >= GIVEN_UP) {
+                let patience = GIVEN_UP.max(GIVEN_UP_AFTER * job.answers_within);
+                if let Some(vain) = suspends.filter(|one| now >= one.since + patience) {
                     let _ = self.book.keeps_processors(id, now);
                     given.push(*vain);
                     // A part of it may have been stopped.
@@ -214,13 +216,28 @@ impl AdmissionServer {
         followed
     }
 
-    /// Whether a job's batch system was told what is wanted of it, and need not be told again yet.
-    pub fn is_told(&self, id: &str, now: f64) -> bool {
-        let stands_still = self.book.stands_still_until(id).is_some();
-        let is_wanted =
-            |one: &Given| now < one.again && !(stands_still && one.kind == Kind::Resume);
-        let given = self.told.get(id);
-        given.is_some_and(|given| given.iter().any(is_wanted))
+    /// Whether a job is to be looked at: something is to become of it, by what was seen of it last, that its batch system was not told just now. `mark`: None of one
+    /// that had none, or was not seen.
+    pub fn is_to_be_followed(
+        &self,
+        id: &str,
+        mark: Option<GoingOn>,
+        stands_still: bool,
+        now: f64,
+    ) -> bool {
+        let late = self.book.would_be_late(id).is_some();
+        let wanted = self.book.stands_still_until(id);
+        let wanted = wanted.map(|by| GoingOn { by, late });
+        let needed = match (wanted, mark) {
+            (None, None) => return false,
+            (Some(wanted), mark) if !mark.is_some_and(|mark| mark.is(wanted)) => Kind::Mark,
+            (Some(_), _) if stands_still => return false,
+            (Some(_), _) => Kind::Suspend,
+            (None, _) if stands_still => Kind::Resume,
+            (None, _) => Kind::Mark,
+        };
+        let is_told = |one: &Given| one.kind == needed && now < one.again;
+        !(self.told.get(id)).is_some_and(|given| given.iter().any(is_told))
     }
 
     /// What was told of other jobs than these is not kept.
