@@ -405,6 +405,34 @@ fn one_that_pbs_is_about_to_resume_does_not_stand_still() {
     );
 }
 
+/// It does not wait until the one before would be told again.
+#[test]
+fn another_mark_is_another_order() {
+    let (mut server, mut first, other) = one_stands_still();
+    ends(
+        &mut server,
+        "2.s",
+        other["commitment"].as_str().expect("a line"),
+        1040.0,
+    );
+    assert_eq!(order(&shown(&mut server, &first, 1040.0)), "resume");
+    first["substate"] = 42.into();
+    let none = shown(&mut server, &first, 1041.0);
+    assert_eq!(order(&none), "mark");
+    let answer = submit(&mut server, dedicated("50", "80"), 1042.0);
+    let named =
+        json!({"id": "3.s", "state": "W", "owner": "ann", "commitment": line(&answer).line()});
+    let look = ask(
+        &mut server,
+        json!({"event": "postqueuejob", "job": named}),
+        1042.0,
+    );
+    assert_eq!(look["look"], json!(["1.s"]));
+    let told = shown(&mut server, &first, 1042.1);
+    assert_eq!(order(&told), "mark");
+    assert_ne!(told[0]["start"], none[0]["start"]);
+}
+
 #[test]
 fn a_server_that_knows_nothing_asks_for_records_when_it_is_poked() {
     let (_, first, _) = one_stands_still();

@@ -87,17 +87,27 @@ pub enum Order {
     Resume,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What an order is about: what is told again is the same order, another mark is another one.
+#[derive(Debug, Clone, Copy, PartialEq)]
 enum Kind {
-    Mark,
+    Mark(Option<GoingOn>),
     Suspend,
     Resume,
+}
+
+impl Kind {
+    fn is(self, other: Kind) -> bool {
+        match (self, other) {
+            (Kind::Mark(Some(mark)), Kind::Mark(Some(other))) => mark.is(other),
+            _ => self == other,
+        }
+    }
 }
 
 impl Order {
     fn kind(&self) -> Kind {
         match self {
-            Order::Mark { .. } => Kind::Mark,
+            Order::Mark { mark, .. } => Kind::Mark(*mark),
             Order::Suspend => Kind::Suspend,
             Order::Resume => Kind::Resume,
         }
@@ -230,13 +240,15 @@ impl AdmissionServer {
         let wanted = wanted.map(|by| GoingOn { by, late });
         let needed = match (wanted, mark) {
             (None, None) => return false,
-            (Some(wanted), mark) if !mark.is_some_and(|mark| mark.is(wanted)) => Kind::Mark,
+            (Some(wanted), mark) if !mark.is_some_and(|mark| mark.is(wanted)) => {
+                Kind::Mark(Some(wanted))
+            }
             (Some(_), _) if stands_still => return false,
             (Some(_), _) => Kind::Suspend,
             (None, _) if stands_still => Kind::Resume,
-            (None, _) => Kind::Mark,
+            (None, _) => Kind::Mark(None),
         };
-        let is_told = |one: &Given| one.kind == needed && now < one.again;
+        let is_told = |one: &Given| one.kind.is(needed) && now < one.again;
         !(self.told.get(id)).is_some_and(|given| given.iter().any(is_told))
     }
 
@@ -248,7 +260,7 @@ impl AdmissionServer {
 
 /// What is to be told, and whether now. What was told `before` and was not obeyed is told again, more and more rarely.
 fn again(kind: Kind, before: &[Given], within: f64, now: f64) -> (Given, bool) {
-    let (since, wait) = match before.iter().find(|given| given.kind == kind) {
+    let (since, wait) = match before.iter().find(|given| given.kind.is(kind)) {
         Some(given) if now < given.again => return (*given, false),
         Some(given) => (given.since, (given.wait * 2.0).min(TOLD_AGAIN_AT_MOST)),
         None => (now, within),
