@@ -44,6 +44,8 @@ class Suspending(Planning):
         """One that is due before the first one could be done: it begins, and the first stands still. Its number, and the file that ends it."""
         enough = self.file(name)
         job = self.taken(self.all_of_it(HOUR, deadline=SOON, script=busy_until(enough), **options))
+        # On a machine on which PBS's hooks take half a minute each it is planned anew meanwhile.
+        self.pbs.wait_started(job, patience=400)
         self.begun(job)
         self.assertEqual(self.pbs.qstat(first)["job_state"], "S")
         self.assertGreater(self.start(first), self.due_time(first) + 2 * DAY - 2)
