@@ -54,6 +54,15 @@ fn comes_by(server: &mut Server, deadline: &str, now: f64) -> (Value, Value) {
     (record, named["look"].clone())
 }
 
+/// One more, for which the first one is looked at.
+fn another_comes(server: &mut Server, now: f64) {
+    let answer = submit(server, dedicated("50", "80"), now);
+    let named =
+        json!({"id": "3.s", "state": "W", "owner": "ann", "commitment": line(&answer).line()});
+    let look = ask(server, json!({"event": "postqueuejob", "job": named}), now);
+    assert_eq!(look["look"], json!(["1.s"]));
+}
+
 /// A job is shown; what PBS is told of it.
 fn shown(server: &mut Server, record: &Value, now: f64) -> Value {
     let answer = ask(
@@ -379,15 +388,7 @@ fn one_that_pbs_is_about_to_resume_does_not_stand_still() {
     assert_eq!(order(&shown(&mut server, &first, 1040.0)), "resume");
     first["substate"] = 45.into();
     assert_eq!(shown(&mut server, &first, 1040.5), json!([]));
-    let answer = submit(&mut server, dedicated("50", "80"), 1041.0);
-    let named =
-        json!({"id": "3.s", "state": "W", "owner": "ann", "commitment": line(&answer).line()});
-    let look = ask(
-        &mut server,
-        json!({"event": "postqueuejob", "job": named}),
-        1041.0,
-    );
-    assert_eq!(look["look"], json!(["1.s"]));
+    another_comes(&mut server, 1041.0);
     let told = shown(&mut server, &first, 1041.1);
     assert_eq!(order(&told), "mark");
     first["start"] = told[0]["start"].clone();
@@ -419,15 +420,7 @@ fn another_mark_is_another_order() {
     first["substate"] = 42.into();
     let none = shown(&mut server, &first, 1041.0);
     assert_eq!(order(&none), "mark");
-    let answer = submit(&mut server, dedicated("50", "80"), 1042.0);
-    let named =
-        json!({"id": "3.s", "state": "W", "owner": "ann", "commitment": line(&answer).line()});
-    let look = ask(
-        &mut server,
-        json!({"event": "postqueuejob", "job": named}),
-        1042.0,
-    );
-    assert_eq!(look["look"], json!(["1.s"]));
+    another_comes(&mut server, 1042.0);
     let told = shown(&mut server, &first, 1042.1);
     assert_eq!(order(&told), "mark");
     assert_ne!(told[0]["start"], none[0]["start"]);
