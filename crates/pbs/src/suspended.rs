@@ -13,7 +13,7 @@
 use super::alarms::{start_when_gone_on, start_when_suspended};
 use super::marks::{Seen, may_have_stood_still, run_state, seen};
 use super::server::{Server, accept};
-use super::{list, text};
+use super::{list, number, text};
 use libra_batch::server::suspended::{OnRecord, Order, RunState};
 use libra_core::book::{JobRecord, Suspension};
 use libra_core::commitment::NodeCommitment;
@@ -130,6 +130,10 @@ impl Server {
 
     /// Records that were taken then: who has a mark in them. What hooks have seen since counts more, and is written into the records.
     pub(super) fn note_marks(&mut self, jobs: &[Value], records: &mut [JobRecord], taken: f64) {
+        // Most have no start time, and their lines need not be read for it.
+        let jobs: Vec<&Value> = (jobs.iter())
+            .filter(|job| number(job, "start").is_ok())
+            .collect();
         let mut found: HashMap<String, Seen> = (jobs.iter())
             .filter_map(|job| Some((text(job, "id")?.to_string(), seen(job, taken)?.0)))
             .filter(|(_, seen)| seen.mark.is_some())
