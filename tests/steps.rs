@@ -21,6 +21,23 @@ fn shown(printed: &str) -> Vec<String> {
     text.lines().map(str::to_owned).collect()
 }
 
+#[test]
+fn of_a_long_line_both_ends() {
+    let command = format!("Command '[{}]'", "'a word', ".repeat(40));
+    let printed = format!(
+        "FAILED test_x.X.test_y (0.1 s)\n{command} returned non-zero exit status 10.\nok test_x.X.test_z (0.1 s)\n"
+    );
+    let lines = shown(&printed);
+    let line = lines
+        .iter()
+        .find(|line| line.starts_with("Command"))
+        .unwrap_or_else(|| panic!("{lines:#?}"));
+    assert!(
+        line.ends_with("returned non-zero exit status 10.") && line.len() == 200,
+        "{line}"
+    );
+}
+
 /// So many tests of cargo that passed, and what they said.
 fn passed(tests: usize) -> String {
     let ok: String = (0..tests)

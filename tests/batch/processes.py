@@ -53,9 +53,20 @@ def taken(kind, number):
     (LOCKS / f"libra-test-{kind}.last").write_text(f"{number}\n")
 
 
+def account(program, *words, patience=120.0):
+    """Runs useradd or userdel until it has done its work. The machine's own files of users have locks, which whoever installs something may hold, and
+    which somebody who was killed leaves behind; what does not go away by waiting is said in the program's own words."""
+    busy = (1, 10)  # passwd or group cannot be changed now: useradd(8), userdel(8)
+    deadline = time.monotonic() + patience
+    while (done := subprocess.run([program, *words], capture_output=True, text=True)).returncode:
+        if done.returncode not in busy or time.monotonic() > deadline:
+            raise RuntimeError(f"{program} ended with {done.returncode}: {(done.stderr or done.stdout).strip()} ({' '.join(words)})")
+        time.sleep(0.5)
+
+
 def add_user(name, home):
     """An ordinary user with a group of the same name. Call it under the lock."""
-    subprocess.run(["useradd", "--no-create-home", "--user-group", "--home-dir", str(home), "--shell", "/bin/bash", name], check=True)
+    account("useradd", "--no-create-home", "--user-group", "--home-dir", str(home), "--shell", "/bin/bash", name)
     entry = pwd.getpwnam(name)
     home.mkdir(parents=True)
     home.chmod(0o755)
@@ -68,7 +79,7 @@ def remove_user(name):
         pwd.getpwnam(name)
     except KeyError:
         return
-    subprocess.run(["userdel", "--force", name], capture_output=True, check=True)
+    account("userdel", "--force", name)
 
 
 def write_whole(file, text):
