@@ -94,7 +94,9 @@ impl Book {
             scratch.resize(room, Placement::EMPTY);
         }
         let nodes = Nodes::now(self, allowed);
-        let verdict = (self.admission).judge_jobs(&nodes, &judged, jobs, &mut scratch);
+        let verdict = self.at_some_pace(&judged, nodes, |nodes| {
+            (self.admission).judge_jobs(nodes, &judged, jobs, &mut scratch)
+        });
         let offered =
             verdict.map(|acceptance| (acceptance.price, scratch[..acceptance.nodes].to_vec()));
         self.scratch = scratch;
@@ -198,6 +200,7 @@ impl Book {
             price,
             submitted: now,
             phase: Phase::Provisional,
+            uneven: false,
             changed: f64::INFINITY,
             held_until: None,
             starts_by: starts_by.map(Box::new),

@@ -31,4 +31,6 @@ pub(super) struct Coming<'a> {
     pub places: &'a [Placement],
     /// When it begins.
     pub from: f64,
+    /// When it is done.
+    pub until: f64,
 }

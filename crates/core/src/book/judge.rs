@@ -15,6 +15,7 @@ use crate::decision::share::DeadlineStatus;
 use std::cmp::Reverse;
 
 /// The book as a decision sees it, of a job that begins now or later.
+#[derive(Clone, Copy)]
 pub(super) struct Nodes<'a> {
     book: &'a Book,
     /// With a list, the nodes for as many slots as it has for each.
@@ -22,6 +23,8 @@ pub(super) struct Nodes<'a> {
     /// When it would begin; now, if that has passed.
     at: f64,
     assumed: Assumed<'a>,
+    /// Slower nodes than this rating are closed, and the others had as long as one of it; see [`super::pace`].
+    slowest: Option<f64>,
 }
 
 impl<'a> Nodes<'a> {
@@ -32,6 +35,7 @@ impl<'a> Nodes<'a> {
             allowed,
             at: book.now,
             assumed: Assumed::default(),
+            slowest: None,
         }
     }
 
@@ -42,6 +46,16 @@ impl<'a> Nodes<'a> {
             assumed,
             ..self
         }
+    }
+
+    /// For a job whose slowest node has this rating.
+    pub(super) fn no_slower_than(self, slowest: Option<f64>) -> Nodes<'a> {
+        Nodes { slowest, ..self }
+    }
+
+    /// The rating of a node that is open.
+    pub(super) fn rating(&self, index: usize) -> Option<f64> {
+        self.node(index).map(|node| node.node.spec.rating)
     }
 }
 
@@ -71,7 +85,8 @@ impl Cluster for Nodes<'_> {
     fn node(&self, index: usize) -> Option<BookNode<'_>> {
         let node = &self.book.nodes[index];
         let open_slots = self.allowed.map_or(u32::MAX, |allowed| allowed[index]);
-        (node.available && open_slots > 0).then_some(BookNode {
+        let is_slow = (self.slowest).is_some_and(|slowest| node.spec.rating < slowest);
+        (node.available && open_slots > 0 && !is_slow).then_some(BookNode {
             book: self.book,
             index,
             node,
@@ -119,7 +134,7 @@ impl Nodes<'_> {
     /// A node with the most that is committed there at any time while this would run.
     fn in_its_time<'b>(&'b self, node: BookNode<'b>, request: &Request) -> BookNode<'b> {
         let book = self.book;
-        let length = book.length(request, node.node.spec.rating);
+        let length = book.length(request, self.slowest.unwrap_or(node.node.spec.rating));
         let peak = book.peak(node.index, self.at, self.at + length, &self.assumed);
         let own = (self.assumed.without).map_or(0, |key| {
             let job = book.job(key);
@@ -299,6 +314,7 @@ impl Book {
         }
         let places = job.places.len();
         self.jobs[key] = Some(job);
+        self.rate(key);
         self.name(key);
         self.draw(key);
         (0..places).for_each(|place| self.settle(key, place));

@@ -375,6 +375,7 @@ impl Book {
     pub(super) fn refresh_tenants(&mut self, node: usize) {
         let tenants: Vec<(usize, usize)> = self.tenants(node).collect();
         for (key, place) in tenants {
+            self.rate(key);
             self.retake(key, place);
         }
     }

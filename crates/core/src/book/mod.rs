@@ -36,6 +36,7 @@ mod index_tests;
 mod judge;
 mod keys;
 mod life;
+mod pace;
 mod places;
 mod planned;
 #[cfg(test)]
@@ -174,6 +175,8 @@ struct BookedJob {
     price: f64,
     submitted: f64,
     phase: Phase,
+    /// Its nodes have different ratings, see [`pace`].
+    uneven: bool,
     /// When it last got its id, was started or was requeued: older records know nothing of that.
     changed: f64,
     /// Until when it is held for a job that is to come; None for a job that was submitted, as most are.

@@ -5,7 +5,7 @@
 //! | who | has its processors |
 //! | --- | --- |
 //! | a job with a share | until its deadline: afterwards nothing is promised to it |
-//! | a job with whole processors | for its estimate, the site's margin and the time that the batch system may take to start it |
+//! | a job with whole processors | for its estimate, on the slowest of its nodes (see [`super::pace`]), the site's margin and the time that the batch system may take to start it |
 //! | a planned one | for as long, from when it begins at the latest |
 //!
 //! Invariants:
@@ -22,7 +22,7 @@ use super::assumed::Assumed;
 use super::judge::Nodes;
 use super::{Admitted, Allocation, Book, BookedJob, Offer, Phase};
 use crate::decision::TOLERANCE;
-use crate::decision::admission::affordable;
+use crate::decision::admission::{Acceptance, affordable};
 use crate::decision::class::Class;
 use crate::decision::curve::with_deadline;
 use crate::decision::job::{Request, SHORTEST};
@@ -95,7 +95,7 @@ impl Book {
             let nodes = Nodes::now(self, allowed.as_deref()).at(at, assumed);
             let mut asked = self.begun_late(&with_deadline(request, left));
             asked.terms.budget = f64::INFINITY;
-            let Some(accepted) = self.admission.accepts(&nodes, &asked, &mut scratch) else {
+            let Some(accepted) = self.accepts(nodes, &asked, &mut scratch) else {
                 continue;
             };
             // It costs what its terms cost, whenever it begins.
@@ -227,9 +227,22 @@ impl Book {
         let mut scratch = vec![Placement::EMPTY; placement::room(request, self.nodes.len())];
         let mut asked = *request;
         asked.terms.budget = f64::INFINITY;
-        let accepted = self.admission.accepts(&nodes, &asked, &mut scratch)?;
+        let accepted = self.accepts(nodes, &asked, &mut scratch)?;
         scratch.truncate(accepted.nodes);
         Some(scratch)
+    }
+
+    /// What a request is accepted for on these nodes.
+    pub(super) fn accepts(
+        &self,
+        nodes: Nodes<'_>,
+        request: &Request,
+        scratch: &mut [Placement],
+    ) -> Option<Acceptance> {
+        let accepted = self.at_some_pace(request, nodes, |nodes| {
+            (self.admission.accepts(nodes, request, scratch)).ok_or(())
+        });
+        accepted.ok()
     }
 
     /// The slots that it may have: those that are open, and its own.
@@ -353,10 +366,11 @@ impl Book {
     fn own_time(&self, job: &BookedJob, place: &Allocation) -> (f64, f64) {
         let request = self.admission.admission.planned(&job.request.request());
         let terms = &request.terms;
-        let rating = self.nodes[place.node as usize].spec.rating;
+        let rating = |place: &Allocation| self.nodes[place.node as usize].spec.rating;
         if let Some(starts_by) = job.starts_by.as_deref() {
             let from = starts_by.max(self.now);
-            return (from, from + self.length(&request, rating));
+            let length = |place: &Allocation| self.length(&request, rating(place));
+            return (from, from + self.longest(job, place, length));
         }
         if let Some(suspension) = job.suspended.as_deref() {
             let from = suspension.goes_on_by.max(self.now);
@@ -365,15 +379,15 @@ impl Book {
         let until = match (job.held_until.as_deref(), terms.class.is_whole()) {
             (Some(held), _) => held + terms.deadline,
             (None, false) => job.submitted + terms.deadline + place.delay,
-            (None, true) => {
-                let length = terms.estimate / rating;
-                let at_latest = job.submitted + self.length(&request, rating);
+            (None, true) => self.longest(job, place, |place| {
+                let length = terms.estimate / rating(place);
+                let at_latest = job.submitted + self.length(&request, rating(place));
                 // The batch system may have taken longer to start it.
                 at_latest.max(match job.phase {
                     Phase::Running => place.reported + length - place.cput,
                     Phase::Provisional | Phase::Bound => self.now + length,
                 })
-            }
+            }),
         };
         (f64::NEG_INFINITY, until)
     }
@@ -381,9 +395,11 @@ impl Book {
     /// How long a job with whole processors that has begun has them once it goes on.
     pub(super) fn left(&self, job: &BookedJob, place: &Allocation) -> f64 {
         let request = self.admission.admission.planned(&job.request.request());
-        let rating = self.nodes[place.node as usize].spec.rating;
-        let done = job.cput(place, self.now);
-        self.latency_of_plans() + (request.terms.estimate / rating - done).max(0.0)
+        let left = self.longest(job, place, |place| {
+            let rating = self.nodes[place.node as usize].spec.rating;
+            request.terms.estimate / rating - job.cput(place, self.now)
+        });
+        self.latency_of_plans() + left.max(0.0)
     }
 
     /// The same as who comes now has to take it: nobody knows when one is done that should be.
@@ -446,9 +462,7 @@ impl Book {
             }
         }
         if let Some(comes) = &assumed.comes {
-            let rating = self.nodes[node].spec.rating;
-            let until = comes.from + self.length(comes.request, rating);
-            if comes.from <= at && until > at + SLACK {
+            if comes.from <= at && comes.until > at + SLACK {
                 let here = comes.places.iter().filter(|place| place.node == node);
                 let each = f64::from(comes.request.shape.processors_per_chunk);
                 let whole = comes.request.terms.class.is_whole();

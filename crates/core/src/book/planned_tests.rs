@@ -49,6 +49,26 @@ fn one(processors: f64) -> Book {
     book(AnyPolicy::default(), &[processors])
 }
 
+/// The nodes get these ratings.
+pub(super) fn rate(book: &mut Book, nodes: &[(f64, f64)]) {
+    for (index, &(processors, rating)) in nodes.iter().enumerate() {
+        let spec = NodeSpec {
+            processors,
+            rating,
+            memory: 1000,
+        };
+        book.set_node(&format!("n{}", index + 1), spec, true)
+            .expect("ours");
+    }
+}
+
+/// The rating of the slowest node of a job, at whose pace all its processes go.
+pub(super) fn pace(book: &Book, id: &str) -> f64 {
+    let places = book.places(id).expect("in the book").into_iter();
+    let rating = |place: PlaceView| book.nodes[book.by_name[place.node]].spec.rating;
+    places.map(rating).fold(f64::INFINITY, f64::min)
+}
+
 fn run(book: &mut Book, id: &str, request: &Request, now: f64) {
     let admitted = book.admit(request, now).expect("room");
     book.bind(admitted.token, id, now).expect("ours");
@@ -283,6 +303,50 @@ fn only_dedicated_jobs_are_planned_and_only_within_their_budgets() {
 }
 
 /// What happens next in a random stream.
+#[test]
+fn on_nodes_of_different_ratings_it_has_all_for_as_long_as_the_slowest_takes() {
+    let mut book = one(1.0);
+    rate(&mut book, &[(1.0, 1.0), (1.0, 0.5)]);
+    let mut wide = dedicated(10.0, 25.0, 1);
+    wide.shape.chunks = 2;
+    run(&mut book, "1", &wide, 0.0);
+    // It is done on both at 20, whatever the faster one could do in 10.
+    let asked = |deadline| dedicated(10.0, deadline, 1);
+    assert_eq!(book.plan(&asked(29.0), None), None);
+    let planned = book.plan(&asked(30.0), None).expect("a start");
+    assert_eq!(planned.starts_by, 20.0);
+    assert_eq!(planned.offer.places[0].node, 0);
+    promise(&mut book, "2", &asked(30.0), 0.0);
+    // Nor may one come in front of it that keeps the faster one too long, and on nodes that are slow enough for that there is none.
+    book.ended("1", 5.0).expect("there");
+    let mut before = dedicated(8.0, 18.0, 1);
+    before.shape.chunks = 2;
+    assert!(book.admit(&before, 5.0).is_err());
+    assert!(book.quote(&before, None, None).is_err());
+    before.terms.estimate = 7.0;
+    assert!(book.quote(&before, None, None).is_ok());
+    assert_eq!(book.admit(&before, 5.0).expect("room").places.len(), 2);
+}
+
+#[test]
+fn a_slow_node_that_takes_too_long_is_left_alone_where_others_do() {
+    let mut book = one(1.0);
+    rate(&mut book, &[(1.0, 1.0), (1.0, 0.5), (1.0, 1.0)]);
+    run(&mut book, "1", &dedicated(4.0, 100.0, 1), 0.0);
+    let mut wide = dedicated(50.0, 60.0, 1);
+    wide.shape.chunks = 2;
+    assert_eq!(promise(&mut book, "2", &wide, 0.0), 4.0);
+    // On all three it would be done behind that start, on the slow one and another one too.
+    let mut before = dedicated(3.0, 50.0, 1);
+    before.shape.chunks = 2;
+    let admitted = book.admit(&before, 0.0);
+    assert!(admitted.is_err(), "{admitted:?}");
+    book.ended("1", 0.0).expect("there");
+    let admitted = book.admit(&before, 0.0).expect("the two fast ones");
+    let nodes: Vec<usize> = admitted.places.iter().map(|place| place.node).collect();
+    assert!(!nodes.contains(&1), "{nodes:?}");
+}
+
 #[derive(Debug, Clone)]
 struct Step {
     after: f64,
@@ -349,7 +413,7 @@ fn assert_sound(book: &Book, nodes: &[f64], live: &[Live], now: f64) {
     let (mut moments, mut times) = (vec![now], Vec::new());
     for job in live {
         let length = match job.request.terms.class.is_whole() {
-            true => job.request.terms.estimate + LATENCY,
+            true => job.request.terms.estimate / pace(book, &job.id) + LATENCY,
             false => job.request.terms.deadline,
         };
         let from = job.starts_by.map_or(job.submitted, |by| by.max(now));
@@ -384,11 +448,14 @@ proptest! {
     /// Whatever is submitted, ends early and is late: who was planned begins by when it was told, and nothing is promised twice.
     #[test]
     fn no_planned_promise_is_broken(
-        nodes in prop::collection::vec(1..4u32, 1..4),
+        nodes in prop::collection::vec((1..4u32, 1..4u32), 1..4),
         steps in prop::collection::vec(step(), 1..60),
         policy in 0..4u8,
     ) {
-        let nodes: Vec<f64> = nodes.into_iter().map(f64::from).collect();
+        let rated: Vec<(f64, f64)> = (nodes.into_iter())
+            .map(|(processors, rating)| (f64::from(processors), f64::from(rating) / 2.0))
+            .collect();
+        let nodes: Vec<f64> = rated.iter().map(|(processors, _)| *processors).collect();
         let policy = match policy {
             0 => AnyPolicy::LibraRisk(LibraRisk::default()),
             1 => AnyPolicy::LibraAdaptive(LibraAdaptive::default()),
@@ -397,6 +464,7 @@ proptest! {
         // Under the others shares are no sums that fit.
         let sums = policy.goes_by_sums().is_some();
         let mut book = book(policy, &nodes);
+        rate(&mut book, &rated);
         book.set_start_latency(LATENCY);
         let mut live: Vec<Live> = Vec::new();
         let mut now = 1e9;
@@ -432,7 +500,7 @@ proptest! {
                             job.submitted = if late { starts_by } else { now };
                             job.request = with_deadline(&job.request, due - job.submitted);
                             job.starts_by = None;
-                            job.ends = now + job.starts + job.runs;
+                            job.ends = now + job.starts + job.runs / pace(&book, &job.id);
                         }
                         None => prop_assert!(
                             job.starts_by.expect("planned") > now,
@@ -460,17 +528,17 @@ proptest! {
                 },
             };
             book.bind(admitted.token, &id, now).expect("ours");
-            let runs = match class {
+            let (runs, pace) = match class {
                 // By its share it takes longer.
-                Class::Deadline => asked.terms.deadline * step.runs,
-                _ => step.estimate * step.runs,
+                Class::Deadline => (asked.terms.deadline * step.runs, 1.0),
+                _ => (step.estimate * step.runs, pace(&book, &id)),
             };
             live.push(Live {
                 id,
                 request: asked,
                 submitted: now,
                 starts_by,
-                ends: now + step.starts + runs,
+                ends: now + step.starts + runs / pace,
                 runs,
                 starts: step.starts,
                 started: false,

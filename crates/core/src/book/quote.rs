@@ -66,7 +66,10 @@ impl Book {
     ) -> Result<Offer, BookError> {
         let judged = self.begun_late(request);
         let mut scratch = vec![Placement::EMPTY; placement::room(request, self.nodes.len())];
-        match (self.admission).judge_jobs(&Nodes::now(self, allowed), &judged, jobs, &mut scratch) {
+        let verdict = self.at_some_pace(&judged, Nodes::now(self, allowed), |nodes| {
+            (self.admission).judge_jobs(nodes, &judged, jobs, &mut scratch)
+        });
+        match verdict {
             Ok(accepted) => {
                 scratch.truncate(accepted.nodes);
                 Ok(Offer {
@@ -88,8 +91,17 @@ impl Book {
     pub fn appraise(&self, each: &Request, array: Option<u32>, allowed: Option<&[u32]>) -> Judged {
         let allowed = self.padded(allowed);
         let nodes = Nodes::now(self, allowed.as_deref());
-        let judge =
-            |request: &Request| (self.admission).appraise(&nodes, &self.begun_late(request));
+        let judge = |request: &Request| {
+            let request = self.begun_late(request);
+            let judged = self.at_some_pace(&request, nodes, |nodes| {
+                let judged = (self.admission).appraise(nodes, &request);
+                match judged.refused {
+                    None => Ok(judged),
+                    Some(_) => Err(judged),
+                }
+            });
+            judged.unwrap_or_else(|refused| refused)
+        };
         let refused = Judged {
             price: 0.0,
             share: None,

@@ -304,6 +304,7 @@ impl Book {
             });
         }
         let key = self.insert(BookedJob {
+            uneven: false,
             token,
             id: record.id.as_deref().map(Box::from),
             request: (&record.request).into(),

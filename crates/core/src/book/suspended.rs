@@ -104,10 +104,12 @@ impl Book {
             }
             let offer = self.offer_without(&considered, request, &asked, at, allowed)?;
             let planned = self.admission.admission.planned(request);
+            let nodes = offer.places.iter().map(|place| place.node);
             let comes = Coming {
                 request: &planned,
                 places: &offer.places,
                 from: at,
+                until: at + self.length(&planned, self.slowest_of(nodes)),
             };
             match self.go_on_behind(&comes, &considered) {
                 Ok(suspends) => {
@@ -213,7 +215,7 @@ impl Book {
         let mut places = vec![Placement::EMPTY; placement::room(request, self.nodes.len())];
         let mut free = *asked;
         free.terms.budget = f64::INFINITY;
-        let accepted = self.admission.accepts(&nodes, &free, &mut places)?;
+        let accepted = self.accepts(nodes, &free, &mut places)?;
         // It costs what its terms cost, whoever stands still for it.
         let price = self.admission.price_now(&nodes, &self.begun_late(request));
         if !affordable(price, request.terms.budget) {
@@ -270,10 +272,9 @@ impl Book {
         let each = f64::from(comes.request.shape.processors_per_chunk);
         comes.places.iter().all(|place| {
             let spec = self.nodes[place.node].spec;
-            let until = comes.from + self.length(comes.request, spec.rating);
-            let others = self.peak(place.node, comes.from, until, &assumed).committed;
+            let others = self.peak(place.node, comes.from, comes.until, &assumed);
             let own = f64::from(place.chunks) * each * place.share;
-            others + own <= spec.processors * (1.0 + TOLERANCE)
+            others.committed + own <= spec.processors * (1.0 + TOLERANCE)
         })
     }
 
@@ -290,15 +291,12 @@ impl Book {
         };
         let job = self.job(key);
         let ends = job.places.iter().flat_map(|place| {
-            let node = place.node as usize;
-            let done = comes.from + self.length(comes.request, self.nodes[node].spec.rating);
-            (self.tenants(node))
+            (self.tenants(place.node as usize))
                 .filter(|(other, _)| *other != key)
                 .map(|(other, place)| self.time_of(other, place, &assumed).1)
-                .chain([done])
         });
         let latest = job.due() - self.takes(job);
-        let mut moments: Vec<f64> = ends
+        let mut moments: Vec<f64> = (ends.chain([comes.until]))
             .filter(|at| *at > comes.from && *at <= latest)
             .collect();
         moments.sort_by(f64::total_cmp);
@@ -402,8 +400,10 @@ impl Book {
             return self.is_in_time(key, place);
         }
         let request = self.admission.admission.planned(&job.request.request());
-        let rating = self.nodes[job.places[place].node as usize].spec.rating;
-        job.submitted + self.length(&request, rating) > self.now + SLACK
+        let length = self.longest(job, &job.places[place], |place| {
+            self.length(&request, self.nodes[place.node as usize].spec.rating)
+        });
+        job.submitted + length > self.now + SLACK
     }
 
     /// Whether one that is to stand still, and does not yet, may run then all the same; throughout where the one for which it would have no id yet: it may be a test.

@@ -1,3 +1,4 @@
+use super::planned_tests::{pace, rate};
 use super::*;
 use crate::decision::TOLERANCE;
 use crate::decision::admission::Admission;
@@ -395,11 +396,15 @@ proptest! {
     /// Where nobody outlives its estimate everybody ends by its deadline, whoever stood still for whom, and nobody has a processor that another one has.
     #[test]
     fn nobody_is_late_for_another(
-        nodes in prop::collection::vec(1..4u32, 1..4),
+        nodes in prop::collection::vec((1..4u32, 1..4u32), 1..4),
         steps in prop::collection::vec(step(), 1..50),
     ) {
-        let nodes: Vec<f64> = nodes.into_iter().map(f64::from).collect();
+        let rated: Vec<(f64, f64)> = (nodes.into_iter())
+            .map(|(processors, rating)| (f64::from(processors), f64::from(rating) / 2.0))
+            .collect();
+        let nodes: Vec<f64> = rated.iter().map(|(processors, _)| *processors).collect();
         let mut book = book(&nodes);
+        rate(&mut book, &rated);
         // A look may come so much late each time that it begins or goes on.
         book.set_begin_latency(2.0 * TICK);
         let mut live: Vec<Live> = Vec::new();
@@ -419,7 +424,11 @@ proptest! {
                         used[node - 1] += f64::from(place.chunks) * each;
                     }
                 }
-                job.left -= TICK;
+                let pace = match job.request.terms.class.is_whole() {
+                    true => pace(&book, &job.id),
+                    false => 1.0,
+                };
+                job.left -= TICK * pace;
             }
             for (used, has) in used.iter().zip(&nodes) {
                 prop_assert!(used <= has, "{used} of {has} are in use at {now}");

@@ -67,6 +67,8 @@ struct Begun {
     /// When it began.
     start: f64,
     places: Vec<Held>,
+    /// Of its slowest node: it has all of them as long as that one.
+    rating: f64,
     /// It has processors: it is not suspended.
     runs: bool,
     /// Since when it goes on at this pace.
@@ -145,6 +147,8 @@ impl<'a> Site<'a> {
 
     /// A job begins on these nodes.
     pub fn begin(&mut self, index: usize, price: f64, places: &[Placement], now: f64) {
+        let ratings = (places.iter()).map(|place| self.machine.nodes[place.node].rating);
+        let rating = ratings.fold(f64::INFINITY, f64::min);
         let places = (places.iter()).map(|place| Held {
             node: place.node as u32,
             slots: f64::from(place.chunks),
@@ -154,6 +158,7 @@ impl<'a> Site<'a> {
             price,
             start: now,
             places: places.collect(),
+            rating,
             runs: false,
             since: now,
             pace: 0.0,
@@ -274,12 +279,12 @@ impl<'a> Site<'a> {
                 let planned = terms.estimate * (1.0 + self.margin);
                 let ran = job.ran + (now - job.since);
                 // Who ends just when it should has ended.
-                let outlived = has_outlived(Class::Dedicated, ran + ROUNDING, planned, spec.rating);
+                let outlived = has_outlived(Class::Dedicated, ran + ROUNDING, planned, job.rating);
                 let left = self.jobs[*index].due() - now;
                 let is_past = left <= ROUNDING;
                 match outlived {
                     false => {
-                        let time = planned / spec.rating - ran;
+                        let time = planned / job.rating - ran;
                         next = next.min(now + time);
                         in_time += if time > SLACK { slots_of(index) } else { 0.0 };
                     }

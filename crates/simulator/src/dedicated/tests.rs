@@ -266,6 +266,23 @@ fn one_that_is_overdue_is_planned_anew_or_in_front_and_else_given_back_and_late(
     assert_eq!(late, [3]);
 }
 
+#[test]
+fn on_nodes_of_different_ratings_nobody_is_planned_before_the_slowest_is_done() {
+    let mut machine = Machine::uniform(2, 1);
+    machine.nodes[1].rating = 0.5;
+    // On the faster node alone the first would be done at 10; its processes wait for those on the slower one.
+    let jobs = [wide(0.0, 10.0, 25.0, 2), wide(0.0, 10.0, 20.0, 1)];
+    assert_eq!(
+        fates(&jobs, &machine, Suspend::Never),
+        ["0 to 20 on [0, 1]", "share at 0"]
+    );
+    let jobs = [wide(0.0, 10.0, 25.0, 2), wide(0.0, 10.0, 30.0, 1)];
+    assert_eq!(
+        fates(&jobs, &machine, Suspend::Never),
+        ["0 to 20 on [0, 1]", "20 to 30 on [0]"]
+    );
+}
+
 /// Jobs that come at random, with whole and half seconds, so that many things happen at one time.
 fn workload(exact: bool) -> impl Strategy<Value = Vec<Job>> {
     let one = (0u32..20, 1u32..60, 2u32..24, 1u32..6, 0u64..3, 1u32..20);
@@ -298,10 +315,13 @@ fn check_work(told: &Told, jobs: &[Job], machine: &Machine) -> Result<(), TestCa
         changes.extend([(*from, pace), ((to - 2e-6).max(*from), -pace)]);
     }
     changes.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
+    let most: f64 = (machine.nodes.iter())
+        .map(|node| node.processors * node.rating)
+        .sum();
     let mut pace = 0.0;
     for (at, change) in changes {
         pace += change;
-        prop_assert!(pace <= machine.processors() + 1e-6, "{} at {}", pace, at);
+        prop_assert!(pace <= most + 1e-6, "{} at {}", pace, at);
     }
     let done: f64 = told.work.iter().map(|work| work.2).sum();
     let ran = told.fates.iter().filter(|fate| fate.1.contains(" to "));
@@ -315,12 +335,22 @@ fn check_work(told: &Told, jobs: &[Job], machine: &Machine) -> Result<(), TestCa
     Ok(())
 }
 
-fn machine(nodes: usize, processors: u32) -> Machine {
-    let mut machine = Machine::uniform(nodes, processors);
-    for node in &mut machine.nodes {
+/// Nodes of these ratings, in halves.
+fn machine(ratings: &[u32], processors: u32) -> Machine {
+    let mut machine = Machine::uniform(ratings.len(), processors);
+    for (node, rating) in machine.nodes.iter_mut().zip(ratings) {
         node.memory = 4;
+        node.rating = f64::from(*rating) / 2.0;
     }
     machine
+}
+
+/// Mostly all alike.
+fn ratings() -> impl Strategy<Value = Vec<u32>> {
+    prop_oneof![
+        prop::collection::vec(Just(2u32), 1..6),
+        prop::collection::vec(1u32..4, 1..6),
+    ]
 }
 
 proptest! {
@@ -333,10 +363,10 @@ proptest! {
     #[test]
     fn with_exact_estimates_nobody_who_is_accepted_is_late(
         jobs in workload(true),
-        nodes in 1usize..6,
+        ratings in ratings(),
         processors in 1u32..4,
     ) {
-        let machine = machine(nodes, processors);
+        let machine = machine(&ratings, processors);
         for suspend in [Suspend::Never, Suspend::Memory] {
             let told = told(&jobs, &machine, suspend);
             prop_assert_eq!(&told.late, &[0usize; 0], "{:?}", suspend);
@@ -348,10 +378,10 @@ proptest! {
     #[test]
     fn whoever_is_late_has_outlived_its_estimate(
         jobs in workload(false),
-        nodes in 1usize..6,
+        ratings in ratings(),
         processors in 1u32..4,
     ) {
-        let machine = machine(nodes, processors);
+        let machine = machine(&ratings, processors);
         for suspend in [Suspend::Never, Suspend::Memory] {
             let told = told(&jobs, &machine, suspend);
             for &late in &told.late {
