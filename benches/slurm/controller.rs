@@ -40,6 +40,7 @@ fn records(nodes: u32, taken: f64) -> Records {
                 memory: 1000,
                 up: true,
                 unknown: false,
+                up_since: 0.0,
                 features: Vec::new(),
                 gres: Vec::new(),
             })
@@ -152,6 +153,7 @@ fn main() {
                 restarts: 0,
                 ran: 0.0,
                 suspended: false,
+                changed: 0.0,
                 user: 1000,
                 component: false,
             });

@@ -5,6 +5,7 @@ Run as root: `tests/slurm/run test_suspended.py`.
 """
 
 import pathlib
+import re
 import shutil
 import sys
 import unittest
@@ -179,6 +180,24 @@ class Killed(Suspending):
         self.gets_on(first, node)
         enough.touch()
         slurm.wait("both are done", lambda: slurm.state(first) == slurm.state(job) == "COMPLETED")
+
+    def test_who_is_told_while_slurmd_is_down_is_told_again(self):
+        """Slurm tells a node once that a job is to go on: here for longer than it tries to."""
+        slurm, node = self.slurm, self.slurm.nodes[0]
+        first, enough = self.works()
+        job, done = self.begins_before(first, "done")
+        slurm.kill_slurmd(node)
+        done.touch()
+        slurm.wait("slurmctld says that it runs", lambda: slurm.state(first) == "RUNNING")
+        slurm.wait("slurmctld tries no more", lambda: re.search(r"^Agent count: +0$", slurm.must("sdiag"), re.MULTILINE))
+        self.assertEqual(mpi.states(self.processes(first, node)), {"T"})
+        slurm.start_slurmd(node)
+        slurm.wait("its processes do", lambda: "T" not in mpi.states(self.processes(first, node)))
+        self.gone_on(first)
+        self.gets_on(first, node)
+        enough.touch()
+        self.met(first)
+        self.met(job)
 
 
 if __name__ == "__main__":

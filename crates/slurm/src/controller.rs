@@ -60,6 +60,8 @@ pub struct Controller {
     pub(super) asked: HashMap<u32, f64>,
     /// What the caller is to write into slurmctld's records since the last poll.
     pub(super) rewrites: Vec<Rewrite>,
+    /// Numbers of jobs to which something was said once more, and since when the slurmd was up that may not have heard it, Unix time.
+    pub(super) said_again: HashMap<u32, f64>,
 }
 
 /// What becomes of a submission.
@@ -155,6 +157,7 @@ impl Controller {
             unpaid: HashSet::new(),
             asked: HashMap::new(),
             rewrites: Vec::new(),
+            said_again: HashMap::new(),
         };
         // Microseconds: no earlier book of this cluster has come so far.
         controller

@@ -88,6 +88,8 @@ pub struct SlurmJob {
     pub ran: f64,
     /// Slurm has suspended it.
     pub suspended: bool,
+    /// When Slurm suspended it or let it go on last, Unix time; 0 where it never did, or where that is not asked for.
+    pub changed: f64,
     /// User number of its owner.
     pub user: u32,
     /// Whether it is a component of a heterogeneous job.
@@ -168,6 +170,8 @@ pub struct Node {
     pub up: bool,
     /// Whether it has not been heard of since slurmctld started.
     pub unknown: bool,
+    /// Since when its slurmd is up, Unix time; 0 where that is not known or not asked for.
+    pub up_since: f64,
     /// Features that are active.
     pub features: Vec<String>,
     /// Generic resources.

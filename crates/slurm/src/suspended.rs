@@ -6,21 +6,22 @@
 
 use super::array::{going_on, going_on_by};
 use super::controller::Controller;
-use super::orders::Order;
+use super::orders::{Order, is_settled};
 use super::poll::Poll;
-use super::records::{Rewrite, SlurmJob, State, told};
-use libra_batch::server::suspended::{self, OnRecord, RunState};
-use std::collections::HashSet;
+use super::records::{Records, Rewrite, SlurmJob, State, told};
+use libra_batch::server::suspended::{self, GoingOn, OnRecord, RunState};
+use std::collections::{HashMap, HashSet};
 
 /// Seconds: slurmctld has done what it was told, or has not, by the next poll.
 const ANSWERS_WITHIN: f64 = 1.0;
 
 impl Controller {
-    /// Lets those go on that fit again, and brings about what the book says of all by their records. `marked`: those of which [`super::orders::is_marked`] says so.
+    /// Lets those go on that fit again, and brings about what the book says of all by their records. `marked`: those of which [`super::orders::is_marked`] says so; `missed`:
+    /// those that [`super::orders::missed`] names.
     pub(super) fn let_stand_still(
         &mut self,
-        jobs: &[SlurmJob],
-        marked: &HashSet<u32>,
+        records: &Records,
+        (marked, missed): (&HashSet<u32>, &HashMap<u32, f64>),
         now: f64,
         poll: &mut Poll,
     ) {
@@ -28,18 +29,21 @@ impl Controller {
         let wanted: HashSet<String> = (self.admission.book.suspended())
             .map(str::to_string)
             .collect();
-        if wanted.is_empty() && marked.is_empty() {
+        (self.said_again).retain(|id, _| missed.contains_key(id));
+        if wanted.is_empty() && marked.is_empty() && missed.is_empty() {
             self.admission.keep_told(|_| false);
             return;
         }
         let rewritten: HashSet<u32> = poll.rewrites.iter().map(|rewrite| rewrite.job).collect();
         let mut names = HashSet::new();
-        for job in jobs.iter().filter(|job| job.state != State::Ended) {
+        for job in (records.jobs.iter()).filter(|job| job.state != State::Ended) {
             let name = job.name();
-            if !(marked.contains(&job.id) || wanted.contains(&name)) {
+            let missed = missed.get(&job.id).copied();
+            if !(marked.contains(&job.id) || missed.is_some() || wanted.contains(&name)) {
                 continue;
             }
-            if !rewritten.contains(&job.id) {
+            let is_open = !rewritten.contains(&job.id) && is_settled(job, records.taken);
+            if is_open && !self.say_again(job, missed, now, poll) {
                 self.follow_record(job, &name, now, poll);
             }
             names.insert(name);
@@ -83,5 +87,54 @@ impl Controller {
                 suspended::Order::Resume => poll.orders.push(Order::Resume(job.id)),
             }
         }
+    }
+
+    /// Says once more to a job what its nodes may have `missed`. Slurm says nothing twice, so one that is to run is suspended and resumed: with a mark, by which whoever reads the
+    /// records meanwhile lets it go on. Returns true if something was said to it just now.
+    pub(super) fn say_again(
+        &mut self,
+        job: &SlurmJob,
+        missed: Option<f64>,
+        now: f64,
+        poll: &mut Poll,
+    ) -> bool {
+        let before = self.said_again.get(&job.id);
+        let Some(up_since) = missed.filter(|up| before.is_none_or(|before| before < up)) else {
+            return false;
+        };
+        let mark = going_on_by(&job.admin_comment);
+        match (job.suspended, mark) {
+            // Somebody else's.
+            (true, None) => return false,
+            // Who is to stand still is suspended again then, as one that somebody has let go on.
+            (true, Some(_)) => poll.orders.push(Order::Resume(job.id)),
+            (false, known) => {
+                if known.is_none() {
+                    let mark = GoingOn {
+                        by: now,
+                        late: false,
+                    };
+                    poll.rewrites.push(Rewrite {
+                        job: job.id,
+                        admin_comment: going_on(&job.admin_comment, Some(mark)),
+                        comment: job.comment.clone(),
+                        runs: true,
+                        ..Rewrite::default()
+                    });
+                }
+                poll.orders.push(Order::Suspend(job.id));
+            }
+        }
+        poll.log.push(format!(
+            "job {}: a slurmd was started after it was told last to {}, and is told again",
+            job.name(),
+            if job.suspended {
+                "stand still"
+            } else {
+                "go on"
+            },
+        ));
+        self.said_again.insert(job.id, up_since);
+        true
     }
 }

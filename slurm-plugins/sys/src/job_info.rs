@@ -120,6 +120,7 @@ pub(crate) unsafe fn job(job: &c::slurm_job_info_t) -> (SlurmJob, Times) {
         restarts: u32::from(job.restart_cnt),
         ran: 0.0,
         suspended: base == c::JOB_SUSPENDED,
+        changed: job.suspend_time as f64,
         user: job.user_id,
         component: job.het_job_id != 0,
     };

@@ -99,6 +99,7 @@ fn job_of_json(job: &Value) -> Result<Owned, String> {
             restarts: 0,
             ran: 0.0,
             suspended: state == SUSPENDED,
+            changed: 0.0,
             component: false,
             user: number(&job["user_id"]).unwrap_or(0.0) as u32,
         },
@@ -241,6 +242,7 @@ fn job_of_text(line: &str) -> Result<Owned, String> {
             restarts: 0,
             ran: 0.0,
             suspended: state == SUSPENDED,
+            changed: 0.0,
             component: false,
             user: uid.trim_end_matches(')').parse().unwrap_or(0),
         },
@@ -276,6 +278,7 @@ pub fn nodes(text: &str) -> Vec<Named> {
                 memory: memory.saturating_sub(number("MemSpecLimit").unwrap_or(0)),
                 up: is_up(state),
                 unknown: state.starts_with("UNKNOWN"),
+                up_since: 0.0,
                 features: words(
                     get("ActiveFeatures")
                         .or(get("AvailableFeatures"))

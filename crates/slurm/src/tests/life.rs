@@ -17,6 +17,7 @@ fn nothing_is_judged_before_the_queue_was_read() {
         nodes: vec![Node {
             up: false,
             unknown: true,
+            up_since: 0.0,
             ..node("n1", 1)
         }],
         partitions: vec![partition("main", &["n1"])],
@@ -203,6 +204,7 @@ fn a_commitment_stays() {
         restarts: 0,
         ran: 0.0,
         suspended: false,
+        changed: 0.0,
         user: 1,
         component: false,
     });

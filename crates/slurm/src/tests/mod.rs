@@ -33,6 +33,7 @@ fn node(name: &str, processors: u32) -> Node {
         memory: 1024,
         up: true,
         unknown: false,
+        up_since: 0.0,
         features: Vec::new(),
         gres: Vec::new(),
     }
@@ -143,6 +144,7 @@ impl Queue {
             restarts: 0,
             ran: 0.0,
             suspended: false,
+            changed: 0.0,
             user: 1,
             component: false,
         });

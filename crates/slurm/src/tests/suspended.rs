@@ -282,3 +282,96 @@ fn what_an_administrator_suspends_has_its_time_left() {
         "{accepted:?}"
     );
 }
+
+/// A poll, after which Slurm has done what it was told and has written down when; what that was.
+fn written(queue: &mut Queue, now: f64) -> Vec<Order> {
+    let orders = obeyed(queue, now);
+    for order in &orders {
+        let (Order::Suspend(id) | Order::Resume(id)) = *order;
+        queue.job(id).changed = now.floor();
+    }
+    orders
+}
+
+#[test]
+fn what_a_node_may_not_have_heard_is_said_once_more() {
+    let (mut queue, first, other) = one_stands_still("1000");
+    queue.job(first).changed = START + 11.0;
+    queue.records.nodes[0].up_since = START - 100.0;
+    let job = queue.job(other);
+    (job.state, job.ended) = (State::Ended, START + 40.0);
+    assert_eq!(written(&mut queue, START + 41.0), [Order::Resume(first)]);
+    assert_eq!(written(&mut queue, START + 47.0), []);
+    assert_eq!(going_on_by(&queue.job(first).admin_comment), None);
+    // Its slurmd was not there then. It is up again, and is given time to be.
+    queue.records.nodes[0].up_since = START + 100.0;
+    assert_eq!(written(&mut queue, START + 103.0), []);
+    let told = written(&mut queue, START + 107.0);
+    assert_eq!(told, [Order::Suspend(first)]);
+    // Whoever finds it suspended knows that it is to go on.
+    assert!(going_on_by(&queue.job(first).admin_comment).is_some());
+    assert!(queue.job(first).comment.contains("goes on"));
+    // Not at once: the one message may overtake the other.
+    assert_eq!(written(&mut queue, START + 110.0), []);
+    let told = written(&mut queue, START + 112.0);
+    assert_eq!(told, [Order::Resume(first)]);
+    for after in 0..100 {
+        assert_eq!(written(&mut queue, START + 113.0 + f64::from(after)), []);
+    }
+    assert_eq!(going_on_by(&queue.job(first).admin_comment), None);
+    assert_eq!(queue.committed()["n1"], 1.0);
+}
+
+#[test]
+fn a_node_does_one_thing_after_the_other() {
+    let (mut queue, first, other) = one_stands_still("1000");
+    queue.job(first).changed = START + 11.0;
+    let job = queue.job(other);
+    (job.state, job.ended) = (State::Ended, START + 13.0);
+    // It has its processors again, and is told so when it certainly stands still.
+    assert_eq!(written(&mut queue, START + 14.0), []);
+    assert_eq!(written(&mut queue, START + 16.0), [Order::Resume(first)]);
+    // Until it certainly goes on it cannot be made to stand still.
+    queue.records.taken = START + 20.0;
+    assert_eq!(written(&mut queue, START + 20.0), []);
+    queue.refuse(&dedicated("50", "80"), START + 20.5);
+    assert_eq!(written(&mut queue, START + 21.0), []);
+    let accepted = queue.accept(&dedicated("50", "80"), START + 21.5);
+    assert!(accepted.quote.starts_with("planned: "), "{accepted:?}");
+}
+
+#[test]
+fn what_slurm_does_not_do_is_said_once_more_once() {
+    let mut queue = Queue::new(MEMORY);
+    let first = runs(&mut queue, &dedicated("100", "1000"), START);
+    // Never suspended: there is nothing that it could have missed.
+    queue.records.nodes[0].up_since = START + 10.0;
+    assert_eq!(obeyed(&mut queue, START + 20.0), []);
+    queue.job(first).changed = START + 5.0;
+    let told = poll(&mut queue, START + 21.0).orders;
+    assert_eq!(told, [Order::Suspend(first)]);
+    for after in 0..100 {
+        let told = poll(&mut queue, START + 22.0 + f64::from(after)).orders;
+        assert_eq!(told, []);
+    }
+    assert_eq!(going_on_by(&queue.job(first).admin_comment), None);
+    // What an administrator has suspended is his.
+    queue.records.nodes[0].up_since = START + 200.0;
+    queue.job(first).suspended = true;
+    assert_eq!(obeyed(&mut queue, START + 220.0), []);
+}
+
+#[test]
+fn who_may_run_though_it_is_to_stand_still_is_told_again() {
+    let (mut queue, first, _) = one_stands_still("1000");
+    queue.job(first).changed = START + 11.0;
+    queue.records.nodes[0].up_since = START + 13.0;
+    assert_eq!(written(&mut queue, START + 15.0), []);
+    assert_eq!(written(&mut queue, START + 20.0), [Order::Resume(first)]);
+    assert_eq!(written(&mut queue, START + 24.0), []);
+    assert_eq!(written(&mut queue, START + 25.0), [Order::Suspend(first)]);
+    for after in 0..20 {
+        assert_eq!(written(&mut queue, START + 26.0 + f64::from(after)), []);
+    }
+    assert!(queue.job(first).suspended);
+}
