@@ -21,6 +21,8 @@ PROCESSORS = 2
 CLASSES = {"deadline": 0.3, "dedicated": 0.25, "immediate": 0.1, "best-effort": 0.6}
 # {class: (estimates, how many times as long its deadline is, how many of its jobs have two tasks)}
 SHAPES = {"deadline": ((10, 40), (3, 8), 0.2), "dedicated": ((8, 25), (3, 8), 0.4), "immediate": ((5, 15), None, 0.0), "best-effort": ((5, 30), None, 0.2)}
+# Those that have whole processors.
+WHOLE = ("dedicated", "immediate")
 # An immediate job has none: it starts at once and has a whole processor. So many seconds are left to the batch system to start it.
 LATENCY = 10
 # A task: uses processor time, and says so twice in a second of the clock.
@@ -78,21 +80,29 @@ def planned(seconds, seed, users):
     return sorted(jobs, key=lambda job: job.at)
 
 
+# Who has written nothing for so many seconds, and has used no more than it does between two lines, stood still: on whole processors it writes twice a second.
+STILL, BETWEEN = 3.0, 0.6
+
+
 class Said:
-    """What the tasks of a job have written down. until: the end of the day, Unix time."""
+    """What the tasks of a job have written down. until: the end of the day, Unix time. still: seconds for which it stood still."""
 
     def __init__(self, text, tasks, until):
         self.begin = self.end = None
         self.used = 0.0
-        last, ended = collections.Counter(), []
+        last, ended, wrote, still = collections.Counter(), [], {}, collections.Counter()
         for line in text.splitlines():
             at, task, word, used = line.split()
             self.begin = min(self.begin or float(at), float(at))
+            since, before = wrote.get(task, (float(at), 0.0))
+            if float(at) - since > STILL and float(used) - before < BETWEEN:
+                still[task] += float(at) - since
+            wrote[task] = float(at), float(used)
             if float(at) <= until:
                 last[task] = float(used)
             if word == "ends":
                 ended.append(float(at))
-        self.used = sum(last.values())
+        self.used, self.still = sum(last.values()), max(still.values(), default=0.0)
         if len(ended) == tasks:
             self.end = max(ended)
 
@@ -100,7 +110,7 @@ class Said:
 class Outcome:
     """Of a day: by class, what became of it. evidence: jobs, submitted {name: Unix time}, refused {name: why}, said {name: text}, began, seconds."""
 
-    COLUMNS = ("submitted", "promised", "kept", "refused", "in time", "never began", "done that day")
+    COLUMNS = ("submitted", "promised", "kept", "refused", "in time", "stood still", "never began", "done that day")
 
     def __init__(self, evidence):
         self.rows, self.waits, self.used = collections.defaultdict(collections.Counter), collections.defaultdict(list), collections.Counter()
@@ -122,6 +132,7 @@ class Outcome:
             # Who has not begun has waited to the end of the day.
             self.waits[job.cls].append((said.begin or until) - asked)
             row["never began"] += said.begin is None
+            row["stood still"] += job.cls in WHOLE and said.still > 0.0
             row["done that day"] += bool(said.end and said.end <= until)
             if job.deadline is None:
                 continue
@@ -145,9 +156,12 @@ class Outcome:
             return "not ended"
         if said.end > asked + job.deadline:
             return f"{said.end - asked - job.deadline:.1f} s late"
-        # Whole processors from its begin on: what it does takes less than its estimate there.
-        if job.cls in ("dedicated", "immediate") and said.end - said.begin > job.estimate:
-            return f"ran for {said.end - said.begin:.1f} s on whole processors, and needs {job.work} of each"
+        # Whole processors from its begin on, but while it stands still: what it does takes less than its estimate there.
+        ran = (said.end - said.begin - said.still) if said.begin else 0.0
+        if job.cls in WHOLE and ran > job.estimate:
+            return f"ran for {ran:.1f} s on whole processors, and needs {job.work} of each"
+        if job.cls == "immediate" and said.still > 0.0:
+            return f"stood still for {said.still:.1f} s"
         return ""
 
     def table(self):
@@ -193,11 +207,12 @@ class Day:
 
 
 def main(about, systems):
-    """systems: {libra: a context that gives a system}. Both days one after the other, and what came of them; True if no promise was broken."""
+    """systems: {libra: what makes a context that gives a system, of who may stand still for others}. Both days one after the other, and what came of them; True if no promise was broken."""
     parser = argparse.ArgumentParser(description=about)
     parser.add_argument("--minutes", type=float, default=15)
     parser.add_argument("--seed", type=int, default=15)
     parser.add_argument("--only", choices=("libra", "backfilling"), help="one of the two days")
+    parser.add_argument("--suspend", choices=("never", "memory"), default="never", help="class.suspend of Libra's configuration: whether dedicated jobs stand still for others")
     parser.add_argument("--keep", help="a file for what was seen")
     given = parser.parse_args()
     kept, sound = {}, True
@@ -205,7 +220,7 @@ def main(about, systems):
         if given.only not in (None, name):
             continue
         jobs = planned(given.minutes * 60, given.seed, users=2)
-        with begin() as system:
+        with begin(given.suspend) as system:
             kept[name] = Day(jobs, given.minutes * 60, name == "libra", lambda text: print(text, flush=True)).run(system)
         outcome = Outcome(kept[name])
         print(f"\n{name}:\n{outcome.table()}\n", flush=True)

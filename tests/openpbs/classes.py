@@ -59,13 +59,15 @@ class System:
 
 
 @contextlib.contextmanager
-def with_libra():
-    with Site(hosts=1, processors=four_classes.PROCESSORS, users=2, agents=True) as pbs:
+def with_libra(suspend):
+    with Site(hosts=1, processors=four_classes.PROCESSORS, users=2, agents=True, server_config=f"[class]\nsuspend = '{suspend}'\n") as pbs:
+        # Else PBS gives away the memory of who stands still.
+        pbs.qmgr("set server restrict_res_to_release_on_suspend = ncpus")
         yield System(pbs, True)
 
 
 @contextlib.contextmanager
-def alone():
+def alone(_):
     """Jobs in the order of their priority and submission; what comes later goes before where it makes nobody before it later."""
     with Cluster(hosts=1, processors=four_classes.PROCESSORS, users=2) as pbs:
         settings = pbs.home / "sched_priv/sched_config"

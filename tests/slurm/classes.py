@@ -64,13 +64,13 @@ class System:
 
 
 @contextlib.contextmanager
-def with_libra():
-    with Site(agents=True, nodes=1, cpus=four_classes.PROCESSORS, users=2, rules=RULES, partition={"Default": "NO"}, partitions=PARTITIONS, settings=SETTINGS) as slurm:
+def with_libra(suspend):
+    with Site(agents=True, nodes=1, cpus=four_classes.PROCESSORS, users=2, rules=f"{RULES}\n[class]\nsuspend = '{suspend}'\n", partition={"Default": "NO"}, partitions=PARTITIONS, settings=SETTINGS) as slurm:
         yield System(slurm, True)
 
 
 @contextlib.contextmanager
-def alone():
+def alone(_):
     with Cluster(nodes=1, cpus=four_classes.PROCESSORS, users=2, partition={"OverSubscribe": "NO"}, settings=ALONE) as slurm:
         yield System(slurm, False)
 

@@ -58,6 +58,12 @@ class Said(unittest.TestCase):
         self.assertEqual(self.outcome(*slow).broken, [])
         self.assertRegex(" ".join(self.outcome(*slow, cls="dedicated").broken), "ran for 21.0 s")
 
+    def test_who_stands_still_does_not_run(self):
+        still = ("1002.0 n-1 begins 0.01", "1012.0 n-1 used 10.0", "1028.0 n-1 used 10.4", "1033.0 n-1 ends 15.0", "1002.0 n-2 begins 0.01", "1033.0 n-2 ends 15.0")
+        found = self.outcome(*still, cls="dedicated")
+        self.assertEqual((found.broken, found.rows["dedicated"]["kept"], found.rows["dedicated"]["stood still"]), ([], 1, 1))
+        self.assertRegex(" ".join(self.outcome(*still, cls="immediate").broken), "stood still for 16.0 s")
+
     def test_refusals_have_a_reason_and_best_effort_has_none(self):
         self.assertEqual(self.outcome(refused="libra: refused (share): needs").broken, ["nothing was promised to the class deadline"])
         self.assertEqual(len(self.outcome(refused="libra: refused (no-node): none").broken), 2)
