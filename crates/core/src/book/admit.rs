@@ -93,10 +93,8 @@ impl Book {
         if scratch.len() < room {
             scratch.resize(room, Placement::EMPTY);
         }
-        let nodes = Nodes::now(self, allowed);
-        let verdict = self.at_some_pace(&judged, nodes, |nodes| {
-            (self.admission).judge_jobs(nodes, &judged, jobs, &mut scratch)
-        });
+        let nodes = self.at_its_pace(Nodes::now(self, allowed), &judged, &mut scratch);
+        let verdict = (self.admission).judge_jobs(&nodes, &judged, jobs, &mut scratch);
         let offered =
             verdict.map(|acceptance| (acceptance.price, scratch[..acceptance.nodes].to_vec()));
         self.scratch = scratch;
@@ -200,7 +198,7 @@ impl Book {
             price,
             submitted: now,
             phase: Phase::Provisional,
-            uneven: false,
+            slowest: None,
             changed: f64::INFINITY,
             held_until: None,
             starts_by: starts_by.map(Box::new),

@@ -175,8 +175,8 @@ struct BookedJob {
     price: f64,
     submitted: f64,
     phase: Phase,
-    /// Its nodes have different ratings, see [`pace`].
-    uneven: bool,
+    /// Which of its places is on its slowest node, where they have different ratings; see [`pace`].
+    slowest: Option<u32>,
     /// When it last got its id, was started or was requeued: older records know nothing of that.
     changed: f64,
     /// Until when it is held for a job that is to come; None for a job that was submitted, as most are.

@@ -22,7 +22,7 @@ use super::assumed::Assumed;
 use super::judge::Nodes;
 use super::{Admitted, Allocation, Book, BookedJob, Offer, Phase};
 use crate::decision::TOLERANCE;
-use crate::decision::admission::{Acceptance, affordable};
+use crate::decision::admission::affordable;
 use crate::decision::class::Class;
 use crate::decision::curve::with_deadline;
 use crate::decision::job::{Request, SHORTEST};
@@ -87,6 +87,7 @@ impl Book {
             without,
             ..Assumed::default()
         };
+        let paces = self.paces(request, &Nodes::now(self, allowed.as_deref()));
         for at in self.moments(request, submitted, allowed.as_deref(), without) {
             let left = request.terms.deadline - (at - submitted);
             if left < SHORTEST {
@@ -95,7 +96,7 @@ impl Book {
             let nodes = Nodes::now(self, allowed.as_deref()).at(at, assumed);
             let mut asked = self.begun_late(&with_deadline(request, left));
             asked.terms.budget = f64::INFINITY;
-            let Some(accepted) = self.accepts(nodes, &asked, &mut scratch) else {
+            let Some(accepted) = self.accepts_at(&paces, nodes, &asked, &mut scratch) else {
                 continue;
             };
             // It costs what its terms cost, whenever it begins.
@@ -227,22 +228,10 @@ impl Book {
         let mut scratch = vec![Placement::EMPTY; placement::room(request, self.nodes.len())];
         let mut asked = *request;
         asked.terms.budget = f64::INFINITY;
-        let accepted = self.accepts(nodes, &asked, &mut scratch)?;
+        let paces = self.paces(request, &nodes);
+        let accepted = self.accepts_at(&paces, nodes, &asked, &mut scratch)?;
         scratch.truncate(accepted.nodes);
         Some(scratch)
-    }
-
-    /// What a request is accepted for on these nodes.
-    pub(super) fn accepts(
-        &self,
-        nodes: Nodes<'_>,
-        request: &Request,
-        scratch: &mut [Placement],
-    ) -> Option<Acceptance> {
-        let accepted = self.at_some_pace(request, nodes, |nodes| {
-            (self.admission.accepts(nodes, request, scratch)).ok_or(())
-        });
-        accepted.ok()
     }
 
     /// The slots that it may have: those that are open, and its own.
@@ -370,7 +359,7 @@ impl Book {
         if let Some(starts_by) = job.starts_by.as_deref() {
             let from = starts_by.max(self.now);
             let length = |place: &Allocation| self.length(&request, rating(place));
-            return (from, from + self.longest(job, place, length));
+            return (from, from + job.longest(place, length));
         }
         if let Some(suspension) = job.suspended.as_deref() {
             let from = suspension.goes_on_by.max(self.now);
@@ -379,7 +368,7 @@ impl Book {
         let until = match (job.held_until.as_deref(), terms.class.is_whole()) {
             (Some(held), _) => held + terms.deadline,
             (None, false) => job.submitted + terms.deadline + place.delay,
-            (None, true) => self.longest(job, place, |place| {
+            (None, true) => job.longest(place, |place| {
                 let length = terms.estimate / rating(place);
                 let at_latest = job.submitted + self.length(&request, rating(place));
                 // The batch system may have taken longer to start it.
@@ -395,7 +384,7 @@ impl Book {
     /// How long a job with whole processors that has begun has them once it goes on.
     pub(super) fn left(&self, job: &BookedJob, place: &Allocation) -> f64 {
         let request = self.admission.admission.planned(&job.request.request());
-        let left = self.longest(job, place, |place| {
+        let left = job.longest(place, |place| {
             let rating = self.nodes[place.node as usize].spec.rating;
             request.terms.estimate / rating - job.cput(place, self.now)
         });

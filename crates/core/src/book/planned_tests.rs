@@ -302,7 +302,6 @@ fn only_dedicated_jobs_are_planned_and_only_within_their_budgets() {
     assert_eq!(book.plan(&dedicated(10.0, 100.0, 1), Some(&[0])), None);
 }
 
-/// What happens next in a random stream.
 #[test]
 fn on_nodes_of_different_ratings_it_has_all_for_as_long_as_the_slowest_takes() {
     let mut book = one(1.0);
@@ -345,6 +344,33 @@ fn a_slow_node_that_takes_too_long_is_left_alone_where_others_do() {
     let admitted = book.admit(&before, 0.0).expect("the two fast ones");
     let nodes: Vec<usize> = admitted.places.iter().map(|place| place.node).collect();
     assert!(!nodes.contains(&1), "{nodes:?}");
+}
+
+#[test]
+fn of_many_ratings_the_slowest_and_the_fastest_are_tried() {
+    let ratings: Vec<(f64, f64)> = (1..=19).map(|rating| (1.0, f64::from(rating))).collect();
+    let mut book = one(1.0);
+    rate(&mut book, &ratings);
+    let mut wide = dedicated(10.0, 100.0, 1);
+    wide.shape.chunks = 2;
+    let paces = |book: &Book| book.paces(&wide, &super::judge::Nodes::now(book, None));
+    // Nobody begins later.
+    assert_eq!(paces(&book), [None]);
+    let mut all = dedicated(10.0, 100.0, 1);
+    all.shape.chunks = 19;
+    run(&mut book, "1", &all, 0.0);
+    promise(&mut book, "2", &dedicated(10.0, 100.0, 1), 0.0);
+    let tried = paces(&book);
+    assert_eq!(
+        (tried.len(), tried[0], tried[7]),
+        (8, Some(1.0), Some(19.0))
+    );
+    // One chunk is on one node.
+    wide.shape.chunks = 1;
+    assert_eq!(
+        book.paces(&wide, &super::judge::Nodes::now(&book, None)),
+        [None]
+    );
 }
 
 #[derive(Debug, Clone)]

@@ -66,10 +66,8 @@ impl Book {
     ) -> Result<Offer, BookError> {
         let judged = self.begun_late(request);
         let mut scratch = vec![Placement::EMPTY; placement::room(request, self.nodes.len())];
-        let verdict = self.at_some_pace(&judged, Nodes::now(self, allowed), |nodes| {
-            (self.admission).judge_jobs(nodes, &judged, jobs, &mut scratch)
-        });
-        match verdict {
+        let nodes = self.at_its_pace(Nodes::now(self, allowed), &judged, &mut scratch);
+        match (self.admission).judge_jobs(&nodes, &judged, jobs, &mut scratch) {
             Ok(accepted) => {
                 scratch.truncate(accepted.nodes);
                 Ok(Offer {
@@ -93,14 +91,14 @@ impl Book {
         let nodes = Nodes::now(self, allowed.as_deref());
         let judge = |request: &Request| {
             let request = self.begun_late(request);
-            let judged = self.at_some_pace(&request, nodes, |nodes| {
-                let judged = (self.admission).appraise(nodes, &request);
-                match judged.refused {
-                    None => Ok(judged),
-                    Some(_) => Err(judged),
-                }
-            });
-            judged.unwrap_or_else(|refused| refused)
+            let judged = |pace| (self.admission).appraise(&nodes.no_slower_than(pace), &request);
+            let mut paces = self.paces(&request, &nodes).into_iter();
+            let first = judged(paces.next().flatten());
+            let accepted = |judged: &Judged| judged.refused.is_none();
+            match accepted(&first) {
+                true => first,
+                false => paces.map(judged).find(accepted).unwrap_or(first),
+            }
         };
         let refused = Judged {
             price: 0.0,

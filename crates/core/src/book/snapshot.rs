@@ -304,7 +304,7 @@ impl Book {
             });
         }
         let key = self.insert(BookedJob {
-            uneven: false,
+            slowest: None,
             token,
             id: record.id.as_deref().map(Box::from),
             request: (&record.request).into(),

@@ -215,7 +215,8 @@ impl Book {
         let mut places = vec![Placement::EMPTY; placement::room(request, self.nodes.len())];
         let mut free = *asked;
         free.terms.budget = f64::INFINITY;
-        let accepted = self.accepts(nodes, &free, &mut places)?;
+        let paces = self.paces(request, &nodes);
+        let accepted = self.accepts_at(&paces, nodes, &free, &mut places)?;
         // It costs what its terms cost, whoever stands still for it.
         let price = self.admission.price_now(&nodes, &self.begun_late(request));
         if !affordable(price, request.terms.budget) {
@@ -400,7 +401,7 @@ impl Book {
             return self.is_in_time(key, place);
         }
         let request = self.admission.admission.planned(&job.request.request());
-        let length = self.longest(job, &job.places[place], |place| {
+        let length = job.longest(&job.places[place], |place| {
             self.length(&request, self.nodes[place.node as usize].spec.rating)
         });
         job.submitted + length > self.now + SLACK
