@@ -358,6 +358,8 @@ fn slurm_controller(config: &Config) -> Controller {
         memory: 4096,
         up: true,
         unknown: false,
+        answers: true,
+        up_since: 0.0,
         features: Vec::new(),
         gres: Vec::new(),
     };

@@ -40,6 +40,7 @@ fn records(nodes: u32, taken: f64) -> Records {
                 memory: 1000,
                 up: true,
                 unknown: false,
+                answers: true,
                 up_since: 0.0,
                 features: Vec::new(),
                 gres: Vec::new(),

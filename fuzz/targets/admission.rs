@@ -162,6 +162,8 @@ fn node(name: &str, processors: u32) -> Node {
         memory: 8192,
         up: true,
         unknown: false,
+        answers: true,
+        up_since: 0.0,
         features: vec!["big".to_string(), "fast".to_string()],
         gres: Gres::list("gpu:tesla:2(S:0),gpu:fake:1,tape:4"),
     }

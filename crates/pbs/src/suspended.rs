@@ -104,6 +104,7 @@ impl Server {
             mark: seen.mark,
             commitment: Some(&commitment),
             answers_within: ANSWERS_WITHIN,
+            may_be_told: true,
         };
         let followed = self.admission.follow_suspension(&record, now);
         log.extend(followed.log.into_iter().map(Value::from));

@@ -78,6 +78,9 @@ const GOES_ON_BY: &str = ":goes-on-by=";
 /// Behind that.
 const LATE: &str = ":late=1";
 
+/// Behind all that is committed to one that has gone on, until its nodes certainly know.
+const WENT_ON: &str = ":went-on=1";
+
 /// What an admin comment says of when its job goes on; None for one that nobody lets stand still.
 pub fn going_on_by(comment: &str) -> Option<GoingOn> {
     let (_, mark) = comment.rsplit_once(GOES_ON_BY)?;
@@ -88,9 +91,25 @@ pub fn going_on_by(comment: &str) -> Option<GoingOn> {
     })
 }
 
-/// An admin comment of Libra's, with that in it or without.
-pub fn going_on(comment: &str, mark: Option<GoingOn>) -> String {
+/// What is committed in an admin comment of Libra's, and nothing of whether its job goes on.
+fn unmarked(comment: &str) -> &str {
     let bare = (comment.rsplit_once(GOES_ON_BY)).map_or(comment, |(bare, _)| bare);
+    bare.strip_suffix(WENT_ON).unwrap_or(bare)
+}
+
+/// An admin comment of a job that has gone on, and whose nodes may not have heard so.
+pub fn gone_on(comment: &str) -> String {
+    format!("{}{WENT_ON}", unmarked(comment))
+}
+
+/// Whether one says that.
+pub fn has_gone_on(comment: &str) -> bool {
+    comment.ends_with(WENT_ON)
+}
+
+/// An admin comment of Libra's, with when its job goes on or with nothing about that.
+pub fn going_on(comment: &str, mark: Option<GoingOn>) -> String {
+    let bare = unmarked(comment);
     match mark {
         None => bare.to_string(),
         Some(GoingOn { by, late }) => {
@@ -221,6 +240,14 @@ mod tests {
                 assert_eq!(going_on(&marked, None), bare);
                 assert_eq!(JobCommitment::parse(&marked), JobCommitment::parse(&bare));
                 assert_eq!(first_token(&marked), first_token(&bare));
+                let gone = gone_on(&marked);
+                assert!(has_gone_on(&gone) && !has_gone_on(&marked));
+                assert_eq!(gone_on(&gone), gone);
+                assert_eq!(going_on_by(&gone), None);
+                assert_eq!(going_on(&gone, mark), marked);
+                assert_eq!(going_on(&gone, None), bare);
+                assert_eq!(JobCommitment::parse(&gone), JobCommitment::parse(&bare));
+                assert_eq!(first_token(&gone), first_token(&bare));
             }
             assert_eq!(going_on_by(&bare), None);
             assert_eq!(going_on_by(&format!("{bare}:goes-on-by=NaN")), None);

@@ -10,6 +10,7 @@
 use super::array::JobCommitment;
 use super::counted::spread;
 use super::front_end::Front;
+use super::heard::LastOrders;
 use super::orders::STANDS_STILL_WITHIN;
 use super::problem::{NotTaken, Problem};
 use super::records::Rewrite;
@@ -60,8 +61,8 @@ pub struct Controller {
     pub(super) asked: HashMap<u32, f64>,
     /// What the caller is to write into slurmctld's records since the last poll.
     pub(super) rewrites: Vec<Rewrite>,
-    /// Numbers of jobs to which something was said once more, and since when the slurmd was up that may not have heard it, Unix time.
-    pub(super) said_again: HashMap<u32, f64>,
+    /// Whether jobs' nodes have heard what they were told last.
+    pub(super) last_orders: LastOrders,
 }
 
 /// What becomes of a submission.
@@ -157,7 +158,7 @@ impl Controller {
             unpaid: HashSet::new(),
             asked: HashMap::new(),
             rewrites: Vec::new(),
-            said_again: HashMap::new(),
+            last_orders: LastOrders::default(),
         };
         // Microseconds: no earlier book of this cluster has come so far.
         controller

@@ -17,6 +17,7 @@ mod counted;
 mod deferred;
 mod front_end;
 pub mod gres;
+mod heard;
 pub mod held;
 pub mod node;
 pub mod options;

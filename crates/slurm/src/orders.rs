@@ -1,13 +1,8 @@
 //! What Slurm is told of jobs that are to stand still or to go on ([`super::suspended`]), and of which jobs it can be: by their records alone.
-//!
-//! slurmctld tells slurmd once that a job is to stand still or to go on, and changes its own records whether that was heard or not: a job could stand still for ever whose records
-//! say that it runs, where its slurmd was down for a moment. What was said last is on record with its time, and so is since when each slurmd is up: where that is later, it is
-//! said once more.
 
-use super::array::going_on_by;
-use super::records::{Records, SlurmJob, State};
+use super::array::{going_on_by, has_gone_on};
+use super::records::{SlurmJob, State};
 use libra_core::decision::class::Class;
-use std::collections::HashMap;
 
 /// A job that is to stand still, or to go on, with all its processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,32 +38,8 @@ fn is_one(job: &SlurmJob) -> bool {
         if known.commitment.count == 1 && known.commitment.request.terms.class == Class::Dedicated)
 }
 
-/// Whether it has not ended, and its record says when it goes on.
+/// Whether it has not ended, and its record says when it goes on, or that it has and its nodes may not have heard so.
 pub(super) fn is_marked(job: &SlurmJob) -> bool {
-    job.state != State::Ended && going_on_by(&job.admin_comment).is_some()
-}
-
-/// Seconds from the start of a slurmd until it certainly hears what it is told, and has heard what slurmctld was still trying to tell.
-const HEARS_AFTER: f64 = 5.0;
-
-/// Dedicated jobs to which something was said that a node may not have heard, and since when its slurmd has been up, Unix time.
-pub(super) fn missed(records: &Records) -> HashMap<u32, f64> {
-    let mut jobs = (records.jobs.iter())
-        .filter(|job| job.changed > 0.0 && is_one(job))
-        .peekable();
-    if jobs.peek().is_none() {
-        return HashMap::new();
-    }
-    let up_since: HashMap<&str, f64> = (records.nodes.iter())
-        .map(|node| (node.name.as_str(), node.up_since))
-        .collect();
-    jobs.filter_map(|job| {
-        let nodes = job.nodes.iter();
-        let last = nodes.filter_map(|name| up_since.get(name.as_str()).copied());
-        let last = last.fold(0.0, f64::max);
-        // Both are whole seconds, cut off.
-        let is_missed = job.changed <= last && records.taken > last + HEARS_AFTER;
-        is_missed.then_some((job.id, last))
-    })
-    .collect()
+    let comment: &str = &job.admin_comment;
+    job.state != State::Ended && (going_on_by(comment).is_some() || has_gone_on(comment))
 }

@@ -154,6 +154,7 @@ mod tests {
             memory: 1000,
             up: true,
             unknown: false,
+            answers: true,
             up_since: 0.0,
             features: Vec::new(),
             gres: Vec::new(),

@@ -5,7 +5,7 @@
 use super::array::{HELD, JobCommitment, is_ours};
 use super::controller::Controller;
 use super::counted::Known;
-use super::orders::{Order, is_marked, is_possible, missed};
+use super::orders::{Order, is_marked, is_possible};
 use super::others::{NodeTaken, licenses_taken, taken};
 use super::records::{
     MemoryRule, Partition, Records, Rest, Rewrite, SlurmJob, State, is_held_again, licenses, rest,
@@ -86,10 +86,8 @@ pub struct Prepared<'a> {
     waits: Vec<Waits>,
     /// Jobs that are confirmed, and that slurmctld was not told yet that they may begin.
     unopened: Vec<Rewrite>,
-    /// Numbers of those whose records say when they go on.
+    /// Numbers of those of which [`is_marked`] says so.
     marked: HashSet<u32>,
-    /// Jobs to which something was said that their nodes may not have heard.
-    missed: HashMap<u32, f64>,
     /// Jobs that may be made to stand still for others.
     suspendable: HashSet<String>,
     /// Jobs that were held and are not any more, and what was committed to them before.
@@ -187,7 +185,6 @@ impl<'a> Prepared<'a> {
                 .filter(|job| is_marked(job))
                 .map(|job| job.id)
                 .collect(),
-            missed: missed(records),
             suspendable: (records.jobs.iter())
                 .filter(|job| is_possible(job, records.taken))
                 .map(SlurmJob::name)
@@ -298,12 +295,7 @@ impl Controller {
         self.ask_anew(&prepared.returned, now, &mut poll);
         self.ask_deferred(&prepared.waits, now, &mut poll);
         self.give_up_unpaid(&records.jobs, now, &mut poll);
-        self.let_stand_still(
-            records,
-            (&prepared.marked, &prepared.missed),
-            now,
-            &mut poll,
-        );
+        self.let_stand_still(records, &prepared.marked, now, &mut poll);
         let rewrites = poll.rewrites.iter_mut();
         rewrites.for_each(|rewrite| rewrite.keep(&records.beside));
         self.rewrites.clone_from(&poll.rewrites);

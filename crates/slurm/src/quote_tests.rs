@@ -15,6 +15,7 @@ fn records(now: f64) -> Records {
         memory: 1024,
         up: true,
         unknown: false,
+        answers: true,
         up_since: 0.0,
         features: Vec::new(),
         gres: Vec::new(),

@@ -170,7 +170,9 @@ pub struct Node {
     pub up: bool,
     /// Whether it has not been heard of since slurmctld started.
     pub unknown: bool,
-    /// Since when its slurmd is up, Unix time; 0 where that is not known or not asked for.
+    /// Whether its slurmd answers.
+    pub answers: bool,
+    /// Since when its slurmd is up, Unix time by its own clock; 0 where that is not known or not asked for.
     pub up_since: f64,
     /// Features that are active.
     pub features: Vec<String>,

@@ -4,11 +4,12 @@
 //! The mark is in the job's admin comment ([`super::array::going_on_by`]), and three polls bring it about that another one begins. Slurm holds a suspended job
 //! that it takes back into its queue; one with a mark is released.
 
-use super::array::{going_on, going_on_by};
+use super::array::{going_on, going_on_by, gone_on, has_gone_on};
 use super::controller::Controller;
+use super::heard::Heard;
 use super::orders::{Order, is_settled};
 use super::poll::Poll;
-use super::records::{Records, Rewrite, SlurmJob, State, told};
+use super::records::{Node, Records, Rewrite, SlurmJob, State, told};
 use libra_batch::server::suspended::{self, GoingOn, OnRecord, RunState};
 use std::collections::{HashMap, HashSet};
 
@@ -16,12 +17,11 @@ use std::collections::{HashMap, HashSet};
 const ANSWERS_WITHIN: f64 = 1.0;
 
 impl Controller {
-    /// Lets those go on that fit again, and brings about what the book says of all by their records. `marked`: those of which [`super::orders::is_marked`] says so; `missed`:
-    /// those that [`super::orders::missed`] names.
+    /// Lets those go on that fit again, and brings about what the book says of all by their records. `marked`: those of which [`super::orders::is_marked`] says so.
     pub(super) fn let_stand_still(
         &mut self,
         records: &Records,
-        (marked, missed): (&HashSet<u32>, &HashMap<u32, f64>),
+        marked: &HashSet<u32>,
         now: f64,
         poll: &mut Poll,
     ) {
@@ -29,30 +29,49 @@ impl Controller {
         let wanted: HashSet<String> = (self.admission.book.suspended())
             .map(str::to_string)
             .collect();
-        (self.said_again).retain(|id, _| missed.contains_key(id));
-        if wanted.is_empty() && marked.is_empty() && missed.is_empty() {
+        if wanted.is_empty() && marked.is_empty() {
             self.admission.keep_told(|_| false);
+            self.last_orders.keep(|_| false);
             return;
         }
         let rewritten: HashSet<u32> = poll.rewrites.iter().map(|rewrite| rewrite.job).collect();
-        let mut names = HashSet::new();
+        let nodes: HashMap<&str, &Node> = (records.nodes.iter())
+            .map(|node| (node.name.as_str(), node))
+            .collect();
+        let (mut ids, mut names) = (HashSet::new(), HashSet::new());
         for job in (records.jobs.iter()).filter(|job| job.state != State::Ended) {
             let name = job.name();
-            let missed = missed.get(&job.id).copied();
-            if !(marked.contains(&job.id) || missed.is_some() || wanted.contains(&name)) {
+            let is_wanted = wanted.contains(&name);
+            if !(marked.contains(&job.id) || is_wanted) {
                 continue;
             }
-            let is_open = !rewritten.contains(&job.id) && is_settled(job, records.taken);
-            if is_open && !self.say_again(job, missed, now, poll) {
-                self.follow_record(job, &name, now, poll);
+            let heard = self.last_orders.heard(job, &nodes, records.taken);
+            let is_settled = is_settled(job, records.taken);
+            let again =
+                heard == Heard::No && self.say_again(job, (is_wanted, is_settled), now, poll);
+            if again {
+                self.last_orders.tried(job.id, records.taken);
+            } else if !rewritten.contains(&job.id) {
+                self.follow_record(job, (&name, is_settled), now, poll);
+                if heard == Heard::Yes && has_gone_on(&job.admin_comment) {
+                    self.forget_going_on(job, records.taken, poll);
+                }
             }
+            ids.insert(job.id);
             names.insert(name);
         }
         self.admission.keep_told(|name| names.contains(name));
+        self.last_orders.keep(|id| ids.contains(&id));
     }
 
     /// What is to become of one.
-    fn follow_record(&mut self, job: &SlurmJob, name: &str, now: f64, poll: &mut Poll) {
+    fn follow_record(
+        &mut self,
+        job: &SlurmJob,
+        (name, may_be_told): (&str, bool),
+        now: f64,
+        poll: &mut Poll,
+    ) {
         let state = match job.state {
             State::Pending => RunState::Waits,
             _ if job.suspended => RunState::StandsStill,
@@ -68,6 +87,7 @@ impl Controller {
             mark: going_on_by(&job.admin_comment),
             commitment,
             answers_within: ANSWERS_WITHIN,
+            may_be_told,
         };
         let followed = self.admission.follow_suspension(&record, now);
         poll.again |= !followed.orders.is_empty();
@@ -76,7 +96,10 @@ impl Controller {
             match order {
                 suspended::Order::Mark { mark, text } => poll.rewrites.push(Rewrite {
                     job: job.id,
-                    admin_comment: going_on(&job.admin_comment, mark),
+                    admin_comment: match (mark, state) {
+                        (None, RunState::Runs) if job.changed > 0.0 => gone_on(&job.admin_comment),
+                        _ => going_on(&job.admin_comment, mark),
+                    },
                     comment: text
                         .map_or_else(|| job.comment.clone(), |text| told(&job.comment, &text)),
                     runs: state != RunState::Waits,
@@ -89,52 +112,68 @@ impl Controller {
         }
     }
 
-    /// Says once more to a job what its nodes may have `missed`. Slurm says nothing twice, so one that is to run is suspended and resumed: with a mark, by which whoever reads the
-    /// records meanwhile lets it go on. Returns true if something was said to it just now.
-    pub(super) fn say_again(
+    /// Says once more to a job what one of its nodes may not have heard. Slurm says nothing twice, so one that is to run is suspended and resumed: with a mark on record first, by which
+    /// whoever finds it lets it go on. Returns false where there is nothing to be said, or not by this.
+    fn say_again(
         &mut self,
         job: &SlurmJob,
-        missed: Option<f64>,
+        (is_wanted, is_settled): (bool, bool),
         now: f64,
         poll: &mut Poll,
     ) -> bool {
-        let before = self.said_again.get(&job.id);
-        let Some(up_since) = missed.filter(|up| before.is_none_or(|before| before < up)) else {
-            return false;
-        };
         let mark = going_on_by(&job.admin_comment);
         match (job.suspended, mark) {
-            // Somebody else's.
-            (true, None) => return false,
-            // Who is to stand still is suspended again then, as one that somebody has let go on.
-            (true, Some(_)) => poll.orders.push(Order::Resume(job.id)),
-            (false, known) => {
-                if known.is_none() {
-                    let mark = GoingOn {
-                        by: now,
-                        late: false,
-                    };
-                    poll.rewrites.push(Rewrite {
-                        job: job.id,
-                        admin_comment: going_on(&job.admin_comment, Some(mark)),
-                        comment: job.comment.clone(),
-                        runs: true,
-                        ..Rewrite::default()
-                    });
-                }
+            _ if job.state != State::Running || !is_settled => return false,
+            // It is suspended again then, as one that somebody has let go on.
+            (true, Some(_)) if is_wanted => poll.orders.push(Order::Resume(job.id)),
+            (false, None) if !is_wanted => {
+                let mark = GoingOn {
+                    by: now,
+                    late: false,
+                };
+                poll.again = true;
+                poll.rewrites.push(Rewrite {
+                    job: job.id,
+                    admin_comment: going_on(&job.admin_comment, Some(mark)),
+                    comment: job.comment.clone(),
+                    runs: true,
+                    ..Rewrite::default()
+                });
+            }
+            (false, Some(_)) if !is_wanted => {
                 poll.orders.push(Order::Suspend(job.id));
             }
+            // What is told next says it as well; and what somebody else has suspended is his.
+            _ => return false,
         }
-        poll.log.push(format!(
-            "job {}: a slurmd was started after it was told last to {}, and is told again",
-            job.name(),
-            if job.suspended {
-                "stand still"
-            } else {
-                "go on"
-            },
-        ));
-        self.said_again.insert(job.id, up_since);
+        if !job.suspended {
+            (self.admission).note_to_be_suspended(&job.name(), ANSWERS_WITHIN, now);
+        }
+        if mark.is_some() {
+            poll.log.push(format!(
+                "job {}: a slurmd may not have heard that it is to {}, and is told again",
+                job.name(),
+                if job.suspended {
+                    "stand still"
+                } else {
+                    "go on"
+                },
+            ));
+        }
         true
+    }
+
+    /// Its nodes know that it goes on: its record says nothing of that any more.
+    fn forget_going_on(&mut self, job: &SlurmJob, taken: f64, poll: &mut Poll) {
+        let is_said = poll.rewrites.iter().any(|rewrite| rewrite.job == job.id);
+        if !is_said && self.last_orders.is_to_be_forgotten(job.id, taken) {
+            poll.rewrites.push(Rewrite {
+                job: job.id,
+                admin_comment: going_on(&job.admin_comment, None),
+                comment: job.comment.clone(),
+                runs: job.state == State::Running,
+                ..Rewrite::default()
+            });
+        }
     }
 }

@@ -188,6 +188,7 @@ unsafe fn node(node: &c::node_info_t) -> Option<Node> {
         memory: node.real_memory.saturating_sub(node.mem_spec_limit),
         up: open && node.node_state & CLOSED == 0,
         unknown: base == c::NODE_STATE_UNKNOWN,
+        answers: node.node_state & c::NODE_STATE_NO_RESPOND == 0 && base != c::NODE_STATE_DOWN,
         up_since: node.slurmd_start_time as f64,
         features: (active.or(features).unwrap_or_default().split(','))
             .filter(|feature| !feature.is_empty())

@@ -278,6 +278,7 @@ pub fn nodes(text: &str) -> Vec<Named> {
                 memory: memory.saturating_sub(number("MemSpecLimit").unwrap_or(0)),
                 up: is_up(state),
                 unknown: state.starts_with("UNKNOWN"),
+                answers: is_up(state),
                 up_since: 0.0,
                 features: words(
                     get("ActiveFeatures")

@@ -69,6 +69,8 @@ pub struct OnRecord<'a> {
     pub commitment: Option<&'a Commitment>,
     /// Seconds that its batch system may take to do what it is told.
     pub answers_within: f64,
+    /// It may be told to stand still or to go on now: what it was told last is done.
+    pub may_be_told: bool,
 }
 
 /// What a batch system is told of a job.
@@ -199,7 +201,8 @@ impl AdmissionServer {
                 _ => orders.push(marked(None, &|known| words::goes_on(known, late))),
             },
         }
-        for order in orders {
+        let may_be_told = |order: &Order| job.may_be_told || matches!(order, Order::Mark { .. });
+        for order in orders.into_iter().filter(may_be_told) {
             let (one, is_now) = again(order.kind(), &before, job.answers_within, now);
             given.push(one);
             if !is_now {
@@ -250,6 +253,18 @@ impl AdmissionServer {
         };
         let is_told = |one: &Given| one.kind.is(needed) && now < one.again;
         !(self.told.get(id)).is_some_and(|given| given.iter().any(is_told))
+    }
+
+    /// A job that is to go on is suspended once more before, by its batch system's own rules, which may take so many seconds to do that: it keeps its mark for as long as that may
+    /// be obeyed.
+    pub fn note_to_be_suspended(&mut self, id: &str, answers_within: f64, now: f64) {
+        let given = Given {
+            kind: Kind::Suspend,
+            since: now,
+            again: now + answers_within,
+            wait: answers_within,
+        };
+        self.told.entry(id.to_string()).or_default().push(given);
     }
 
     /// What was told of other jobs than these is not kept.

@@ -17,6 +17,7 @@ fn nothing_is_judged_before_the_queue_was_read() {
         nodes: vec![Node {
             up: false,
             unknown: true,
+            answers: true,
             up_since: 0.0,
             ..node("n1", 1)
         }],

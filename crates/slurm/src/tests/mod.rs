@@ -33,6 +33,7 @@ fn node(name: &str, processors: u32) -> Node {
         memory: 1024,
         up: true,
         unknown: false,
+        answers: true,
         up_since: 0.0,
         features: Vec::new(),
         gres: Vec::new(),

@@ -1,6 +1,6 @@
 //! Dedicated jobs that stand still for others, as slurmctld sees them.
 
-use super::super::array::going_on_by;
+use super::super::array::{going_on_by, has_gone_on};
 use super::super::orders::Order;
 use super::deferred::poll;
 use super::planned::{dedicated, is_told, planned, runs};
@@ -293,33 +293,110 @@ fn written(queue: &mut Queue, now: f64) -> Vec<Order> {
     orders
 }
 
-#[test]
-fn what_a_node_may_not_have_heard_is_said_once_more() {
+/// What Slurm was told from one second to the next, and did; with when.
+fn told_in(queue: &mut Queue, seconds: std::ops::Range<u32>) -> Vec<(u32, Order)> {
+    let mut told = Vec::new();
+    for after in seconds {
+        let orders = written(queue, START + f64::from(after));
+        told.extend(orders.into_iter().map(|order| (after, order)));
+    }
+    told
+}
+
+/// One that was told to go on 41 s after the start, when it had stood still for another one.
+fn one_goes_on() -> (Queue, u32) {
     let (mut queue, first, other) = one_stands_still("1000");
     queue.job(first).changed = START + 11.0;
     queue.records.nodes[0].up_since = START - 100.0;
     let job = queue.job(other);
     (job.state, job.ended) = (State::Ended, START + 40.0);
     assert_eq!(written(&mut queue, START + 41.0), [Order::Resume(first)]);
-    assert_eq!(written(&mut queue, START + 47.0), []);
+    assert_eq!(written(&mut queue, START + 42.0), []);
     assert_eq!(going_on_by(&queue.job(first).admin_comment), None);
-    // Its slurmd was not there then. It is up again, and is given time to be.
-    queue.records.nodes[0].up_since = START + 100.0;
-    assert_eq!(written(&mut queue, START + 103.0), []);
-    let told = written(&mut queue, START + 107.0);
-    assert_eq!(told, [Order::Suspend(first)]);
-    // Whoever finds it suspended knows that it is to go on.
+    assert!(has_gone_on(&queue.job(first).admin_comment));
+    (queue, first)
+}
+
+#[test]
+fn what_a_node_may_not_have_heard_is_said_once_more() {
+    let (mut queue, first) = one_goes_on();
+    // Its slurmd is not there for longer than slurmctld tries.
+    queue.records.nodes[0].answers = false;
+    assert_eq!(told_in(&mut queue, 43..150), []);
+    assert!(has_gone_on(&queue.job(first).admin_comment));
+    // It is back, and its clock is wrong.
+    queue.records.nodes[0].answers = true;
+    queue.records.nodes[0].up_since = 7.0;
+    assert_eq!(told_in(&mut queue, 150..156), []);
+    // Whoever finds it suspended knows that it is to go on; and the one order does not overtake the other.
     assert!(going_on_by(&queue.job(first).admin_comment).is_some());
+    let told = told_in(&mut queue, 156..300);
+    assert_eq!(
+        told,
+        [(160, Order::Suspend(first)), (165, Order::Resume(first))]
+    );
+    let comment = &queue.job(first).admin_comment;
+    assert!(going_on_by(comment).is_none() && !has_gone_on(comment));
     assert!(queue.job(first).comment.contains("goes on"));
-    // Not at once: the one message may overtake the other.
-    assert_eq!(written(&mut queue, START + 110.0), []);
-    let told = written(&mut queue, START + 112.0);
-    assert_eq!(told, [Order::Resume(first)]);
-    for after in 0..100 {
-        assert_eq!(written(&mut queue, START + 113.0 + f64::from(after)), []);
-    }
-    assert_eq!(going_on_by(&queue.job(first).admin_comment), None);
     assert_eq!(queue.committed()["n1"], 1.0);
+}
+
+#[test]
+fn what_was_heard_is_not_said_again() {
+    let (mut queue, first) = one_goes_on();
+    assert_eq!(told_in(&mut queue, 43..110), []);
+    assert!(!has_gone_on(&queue.job(first).admin_comment));
+    queue.records.nodes[0].up_since = START + 110.0;
+    assert_eq!(told_in(&mut queue, 111..300), []);
+    // Nor to one that Libra has told nothing.
+    queue.job(first).changed = START + 301.0;
+    queue.records.nodes[0].up_since = START + 302.0;
+    assert_eq!(told_in(&mut queue, 303..400), []);
+}
+
+#[test]
+fn what_an_administrator_suspends_soon_after_stays_so() {
+    let (mut queue, first) = one_goes_on();
+    let job = queue.job(first);
+    (job.suspended, job.changed) = (true, START + 50.0);
+    queue.records.nodes[0].up_since = START + 52.0;
+    assert_eq!(told_in(&mut queue, 50..300), []);
+    assert!(queue.job(first).suspended);
+}
+
+#[test]
+fn what_slurm_does_not_do_is_tried_a_few_times() {
+    let (mut queue, first) = one_goes_on();
+    queue.records.nodes[0].up_since = START + 50.0;
+    let told: Vec<Order> = (50..600)
+        .flat_map(|after| poll(&mut queue, START + f64::from(after)).orders)
+        .collect();
+    assert!(
+        (1..=6).contains(&told.len()) && told.iter().all(|order| *order == Order::Suspend(first)),
+        "{told:?}"
+    );
+    let comment = &queue.job(first).admin_comment;
+    assert!(going_on_by(comment).is_none() && !has_gone_on(comment));
+}
+
+#[test]
+fn what_slurm_does_late_is_undone() {
+    let (mut queue, first) = one_goes_on();
+    queue.records.nodes[0].up_since = START + 50.0;
+    let order = (51..70).find_map(|after| {
+        let orders = poll(&mut queue, START + f64::from(after)).orders;
+        orders.first().map(|order| (after, *order))
+    });
+    let (at, order) = order.expect("an order");
+    assert_eq!(order, Order::Suspend(first));
+    // slurmctld was busy.
+    for after in 1..40 {
+        poll(&mut queue, START + f64::from(at + after));
+    }
+    let job = queue.job(first);
+    (job.suspended, job.changed) = (true, START + f64::from(at + 40));
+    let told = told_in(&mut queue, at + 40..at + 60);
+    assert_eq!(told, [(at + 45, Order::Resume(first))]);
 }
 
 #[test]
@@ -341,37 +418,15 @@ fn a_node_does_one_thing_after_the_other() {
 }
 
 #[test]
-fn what_slurm_does_not_do_is_said_once_more_once() {
-    let mut queue = Queue::new(MEMORY);
-    let first = runs(&mut queue, &dedicated("100", "1000"), START);
-    // Never suspended: there is nothing that it could have missed.
-    queue.records.nodes[0].up_since = START + 10.0;
-    assert_eq!(obeyed(&mut queue, START + 20.0), []);
-    queue.job(first).changed = START + 5.0;
-    let told = poll(&mut queue, START + 21.0).orders;
-    assert_eq!(told, [Order::Suspend(first)]);
-    for after in 0..100 {
-        let told = poll(&mut queue, START + 22.0 + f64::from(after)).orders;
-        assert_eq!(told, []);
-    }
-    assert_eq!(going_on_by(&queue.job(first).admin_comment), None);
-    // What an administrator has suspended is his.
-    queue.records.nodes[0].up_since = START + 200.0;
-    queue.job(first).suspended = true;
-    assert_eq!(obeyed(&mut queue, START + 220.0), []);
-}
-
-#[test]
 fn who_may_run_though_it_is_to_stand_still_is_told_again() {
     let (mut queue, first, _) = one_stands_still("1000");
     queue.job(first).changed = START + 11.0;
+    assert_eq!(told_in(&mut queue, 12..14), []);
     queue.records.nodes[0].up_since = START + 13.0;
-    assert_eq!(written(&mut queue, START + 15.0), []);
-    assert_eq!(written(&mut queue, START + 20.0), [Order::Resume(first)]);
-    assert_eq!(written(&mut queue, START + 24.0), []);
-    assert_eq!(written(&mut queue, START + 25.0), [Order::Suspend(first)]);
-    for after in 0..20 {
-        assert_eq!(written(&mut queue, START + 26.0 + f64::from(after)), []);
-    }
+    let told = told_in(&mut queue, 14..40);
+    assert_eq!(
+        told,
+        [(19, Order::Resume(first)), (24, Order::Suspend(first))]
+    );
     assert!(queue.job(first).suspended);
 }
