@@ -108,12 +108,13 @@ class Said:
 
 
 class Outcome:
-    """Of a day: by class, what became of it. evidence: jobs, submitted {name: Unix time}, refused {name: why}, said {name: text}, began, seconds."""
+    """Of a day: by class, what became of it. evidence: jobs, submitted {name: Unix time}, refused {name: why}, said {name: text}, began, seconds, suspend."""
 
     COLUMNS = ("submitted", "promised", "kept", "refused", "in time", "stood still", "never began", "done that day")
 
     def __init__(self, evidence):
         self.rows, self.waits, self.used = collections.defaultdict(collections.Counter), collections.defaultdict(list), collections.Counter()
+        self.suspends = evidence.get("suspend") == "memory"
         self.broken, self.reasons, self.seconds = [], collections.Counter(), evidence["seconds"]
         until = evidence["began"] + evidence["seconds"]
         for given in evidence["jobs"]:
@@ -149,19 +150,17 @@ class Outcome:
             self.broken += [f"nothing was promised to the class {cls}" for cls in CLASSES if cls != "best-effort" and self.rows[cls]["submitted"] and not self.rows[cls]["promised"]]
             self.broken += [f"refused for {reason}, on a node that is in service" for reason in self.reasons if reason == "no-node"]
 
-    @staticmethod
-    def wrong(job, said, asked):
+    def wrong(self, job, said, asked):
         """What was not as promised; "" if all was."""
         if not said.end:
             return "not ended"
         if said.end > asked + job.deadline:
             return f"{said.end - asked - job.deadline:.1f} s late"
-        # Whole processors from its begin on, but while it stands still: what it does takes less than its estimate there.
-        ran = (said.end - said.begin - said.still) if said.begin else 0.0
+        # Whole processors from its begin on, but while it may stand still: what it does takes less than its estimate there.
+        may_stand_still = self.suspends and job.cls == "dedicated"
+        ran = said.end - said.begin - (said.still if may_stand_still else 0.0)
         if job.cls in WHOLE and ran > job.estimate:
             return f"ran for {ran:.1f} s on whole processors, and needs {job.work} of each"
-        if job.cls == "immediate" and said.still > 0.0:
-            return f"stood still for {said.still:.1f} s"
         return ""
 
     def table(self):
@@ -221,7 +220,7 @@ def main(about, systems):
             continue
         jobs = planned(given.minutes * 60, given.seed, users=2)
         with begin(given.suspend) as system:
-            kept[name] = Day(jobs, given.minutes * 60, name == "libra", lambda text: print(text, flush=True)).run(system)
+            kept[name] = {"suspend": given.suspend} | Day(jobs, given.minutes * 60, name == "libra", lambda text: print(text, flush=True)).run(system)
         outcome = Outcome(kept[name])
         print(f"\n{name}:\n{outcome.table()}\n", flush=True)
         sound = sound and not outcome.broken

@@ -28,9 +28,9 @@ class Plan(unittest.TestCase):
 class Said(unittest.TestCase):
     """A job of two tasks, submitted at 1000, due at 1050, on a day that ends at 1060."""
 
-    def outcome(self, *lines, cls="deadline", refused=None, libra=True):
+    def outcome(self, *lines, cls="deadline", refused=None, libra=True, suspend="never"):
         job = Job("d1", cls, 0.0, 0, 2, 20, None if cls == "best-effort" else 50, 15.0)
-        return Outcome({"jobs": [dataclasses.asdict(job)], "submitted": {"d1": 1000.0}, "refused": {"d1": refused} if refused else {}, "libra": libra, "began": 1000.0, "seconds": 60,
+        return Outcome({"jobs": [dataclasses.asdict(job)], "submitted": {"d1": 1000.0}, "refused": {"d1": refused} if refused else {}, "libra": libra, "began": 1000.0, "seconds": 60, "suspend": suspend,
                         "said": {"d1": "".join(f"{line}\n" for line in lines)}})
 
     BEGUN = ("1002.0 n-1 begins 0.01", "1003.0 n-2 begins 0.01", "1020.0 n-1 ends 15.0")
@@ -60,9 +60,11 @@ class Said(unittest.TestCase):
 
     def test_who_stands_still_does_not_run(self):
         still = ("1002.0 n-1 begins 0.01", "1012.0 n-1 used 10.0", "1028.0 n-1 used 10.4", "1033.0 n-1 ends 15.0", "1002.0 n-2 begins 0.01", "1033.0 n-2 ends 15.0")
-        found = self.outcome(*still, cls="dedicated")
+        found = self.outcome(*still, cls="dedicated", suspend="memory")
         self.assertEqual((found.broken, found.rows["dedicated"]["kept"], found.rows["dedicated"]["stood still"]), ([], 1, 1))
-        self.assertRegex(" ".join(self.outcome(*still, cls="immediate").broken), "stood still for 16.0 s")
+        # Where nobody is to.
+        for cls, suspend in (("immediate", "memory"), ("dedicated", "never")):
+            self.assertRegex(" ".join(self.outcome(*still, cls=cls, suspend=suspend).broken), "ran for 31.0 s")
 
     def test_refusals_have_a_reason_and_best_effort_has_none(self):
         self.assertEqual(self.outcome(refused="libra: refused (share): needs").broken, ["nothing was promised to the class deadline"])
