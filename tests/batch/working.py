@@ -32,7 +32,7 @@ class Working:
         return sum(map(float, last.values()))
 
 
-def gained(works, other, wait, seconds=2.0):
+def gained(works, other, wait, seconds=6.0):
     """What each of two has used while the first one used so many seconds. wait: the cluster's."""
     wait("both work", lambda: works.used() > 0 and other.used() > 0)
     # What was used before the other one came is said a moment later.

@@ -169,7 +169,7 @@ class Killed(Suspending):
         slurm.kill_controller()
         slurm.start_controller()
         slurm.wait_judging(2)
-        # Its slurmd may not have heard that it is to stand still, for all that slurmctld knows now.
+        # For all that slurmctld knows its slurmd may not have heard that it is to stand still, and it is told again.
         slurm.wait("it stands still", lambda: (slurm.state(first), slurm.state(job)) == ("SUSPENDED", "RUNNING"))
         self.gets_on(job, node)
         # It ends while slurmctld is down.
@@ -195,7 +195,7 @@ class Killed(Suspending):
         self.assertEqual(mpi.states(self.processes(first, node)), {"T"})
         slurm.start_slurmd(node)
         slurm.wait("it is told again", lambda: f"job {first}: a slurmd may not have heard that it is to go on" in slurm.log())
-        slurm.wait("its processes do", lambda: "T" not in mpi.states(self.processes(first, node)))
+        slurm.wait("its processes do", lambda: mpi.states(self.processes(first, node)) & {"R", "S"})
         self.gone_on(first)
         self.gets_on(first, node)
         enough.touch()

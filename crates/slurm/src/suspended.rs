@@ -6,7 +6,7 @@
 
 use super::array::{going_on, going_on_by, gone_on, has_gone_on};
 use super::controller::Controller;
-use super::heard::Heard;
+use super::heard::{CERTAIN, Heard};
 use super::orders::{Order, is_settled};
 use super::poll::Poll;
 use super::records::{Node, Records, Rewrite, SlurmJob, State, told};
@@ -47,18 +47,21 @@ impl Controller {
             }
             let heard = self.last_orders.heard(job, &nodes, records.taken);
             let is_settled = is_settled(job, records.taken);
-            let again =
-                heard == Heard::No && self.say_again(job, (is_wanted, is_settled), now, poll);
-            if again {
-                self.last_orders.tried(job.id, records.taken);
-            } else if !rewritten.contains(&job.id) {
-                self.follow_record(job, (&name, is_settled), now, poll);
-                if heard == Heard::Yes && has_gone_on(&job.admin_comment) {
-                    self.forget_going_on(job, records.taken, poll);
-                }
-            }
             ids.insert(job.id);
-            names.insert(name);
+            names.insert(name.clone());
+            // Then the next poll sees what it is.
+            if rewritten.contains(&job.id) {
+                continue;
+            }
+            if heard == Heard::No && self.say_again(job, (is_wanted, is_settled), now, poll) {
+                self.last_orders.tried(job.id, records.taken);
+                continue;
+            }
+            self.follow_record(job, (&name, is_settled), now, poll);
+            let is_over = matches!(heard, Heard::Yes | Heard::GivenUp);
+            if is_over && has_gone_on(&job.admin_comment) {
+                self.forget_going_on(job, heard, records.taken, poll);
+            }
         }
         self.admission.keep_told(|name| names.contains(name));
         self.last_orders.keep(|id| ids.contains(&id));
@@ -97,7 +100,9 @@ impl Controller {
                 suspended::Order::Mark { mark, text } => poll.rewrites.push(Rewrite {
                     job: job.id,
                     admin_comment: match (mark, state) {
-                        (None, RunState::Runs) if job.changed > 0.0 => gone_on(&job.admin_comment),
+                        (None, RunState::Runs) if now < job.changed + CERTAIN => {
+                            gone_on(&job.admin_comment)
+                        }
                         _ => going_on(&job.admin_comment, mark),
                     },
                     comment: text
@@ -163,17 +168,28 @@ impl Controller {
         true
     }
 
-    /// Its nodes know that it goes on: its record says nothing of that any more.
-    fn forget_going_on(&mut self, job: &SlurmJob, taken: f64, poll: &mut Poll) {
+    /// Its nodes know that it goes on, or nothing can be done about it: its record says nothing of that any more.
+    fn forget_going_on(&mut self, job: &SlurmJob, heard: Heard, taken: f64, poll: &mut Poll) {
         let is_said = poll.rewrites.iter().any(|rewrite| rewrite.job == job.id);
-        if !is_said && self.last_orders.is_to_be_forgotten(job.id, taken) {
-            poll.rewrites.push(Rewrite {
-                job: job.id,
-                admin_comment: going_on(&job.admin_comment, None),
-                comment: job.comment.clone(),
-                runs: job.state == State::Running,
-                ..Rewrite::default()
-            });
+        if is_said || !self.last_orders.is_to_be_forgotten(job.id, taken) {
+            return;
         }
+        if heard == Heard::GivenUp {
+            poll.log.push(format!(
+                "job {}: a slurmd may not have heard that it is to go on, and could not be told again. Where its processes stand still: scontrol suspend {}, and five seconds later \
+                 scontrol resume {}",
+                job.name(),
+                job.id,
+                job.id
+            ));
+        }
+        poll.rewrites.push(Rewrite {
+            job: job.id,
+            admin_comment: going_on(&job.admin_comment, None),
+            comment: job.comment.clone(),
+            // In its queue once more it keeps its place there.
+            runs: true,
+            ..Rewrite::default()
+        });
     }
 }

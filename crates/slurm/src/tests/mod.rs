@@ -64,6 +64,7 @@ fn whole_processors(rules: &str) -> String {
 
 /// A Slurm that does what it is told: what was accepted becomes a job.
 struct Queue {
+    config: Config,
     controller: Controller,
     records: Records,
     next: u32,
@@ -77,6 +78,7 @@ impl Queue {
         let config = Config::from_toml(&whole_processors(config)).expect("a configuration");
         let mut queue = Queue {
             controller: Controller::new(&config, START),
+            config,
             records: Records {
                 taken: START,
                 jobs: Vec::new(),

@@ -342,12 +342,50 @@ fn what_a_node_may_not_have_heard_is_said_once_more() {
 }
 
 #[test]
+fn who_was_cut_off_for_a_while_is_told_once_more() {
+    let (mut queue, first) = one_goes_on();
+    queue.records.nodes[0].answers = false;
+    assert_eq!(told_in(&mut queue, 43..100), []);
+    queue.records.nodes[0].answers = true;
+    let told = told_in(&mut queue, 100..400);
+    assert_eq!(
+        told,
+        [(109, Order::Suspend(first)), (114, Order::Resume(first))]
+    );
+}
+
+#[test]
+fn after_a_restart_of_slurmctld_who_may_not_have_heard_is_told_as_well() {
+    let (mut queue, first) = one_goes_on();
+    queue.controller = Controller::new(&queue.config, START + 50.0);
+    queue.records.nodes[0].up_since = 0.0;
+    assert_eq!(told_in(&mut queue, 50..60), []);
+    // It was started since.
+    queue.records.nodes[0].up_since = START + 45.0;
+    let told = told_in(&mut queue, 60..200);
+    assert_eq!(
+        told,
+        [(70, Order::Suspend(first)), (75, Order::Resume(first))]
+    );
+    // One that stands still for long has heard so.
+    let (mut queue, first, _) = one_stands_still("1000");
+    queue.job(first).changed = START - 500.0;
+    queue.controller = Controller::new(&queue.config, START + 20.0);
+    queue.records.nodes[0].up_since = START - 100.0;
+    assert_eq!(told_in(&mut queue, 20..40), []);
+}
+
+#[test]
 fn what_was_heard_is_not_said_again() {
     let (mut queue, first) = one_goes_on();
-    assert_eq!(told_in(&mut queue, 43..110), []);
+    // Nothing is known of it for a moment.
+    queue.records.nodes[0].up_since = 0.0;
+    assert_eq!(told_in(&mut queue, 43..60), []);
+    queue.records.nodes[0].up_since = START - 100.0;
+    assert_eq!(told_in(&mut queue, 60..170), []);
     assert!(!has_gone_on(&queue.job(first).admin_comment));
-    queue.records.nodes[0].up_since = START + 110.0;
-    assert_eq!(told_in(&mut queue, 111..300), []);
+    queue.records.nodes[0].up_since = START + 170.0;
+    assert_eq!(told_in(&mut queue, 171..300), []);
     // Nor to one that Libra has told nothing.
     queue.job(first).changed = START + 301.0;
     queue.records.nodes[0].up_since = START + 302.0;
@@ -372,7 +410,7 @@ fn what_slurm_does_not_do_is_tried_a_few_times() {
         .flat_map(|after| poll(&mut queue, START + f64::from(after)).orders)
         .collect();
     assert!(
-        (1..=6).contains(&told.len()) && told.iter().all(|order| *order == Order::Suspend(first)),
+        (1..=12).contains(&told.len()) && told.iter().all(|order| *order == Order::Suspend(first)),
         "{told:?}"
     );
     let comment = &queue.job(first).admin_comment;
