@@ -15,9 +15,9 @@ lanes=(
     'tests  | normal |       | build shares demo openpbs'
     'slurm  | normal | demo  | slurm'
     'cells  | normal | demo  | gridengine'
-    'guests | noise  | demo  | uml slurmv2'
+    'guests | noise  | demo  | uml slurmv2 web report'
     'units  | noise  | demo  | cargo metrics capi'
-    'pages  | noise  | demo  | slurm24 web report'
+    'others | noise  | demo  | slurm24'
     'clean  | idle   | build | clean clippy'
     'rest   | idle   | build | fmt shell deny packages'
 )
