@@ -167,8 +167,9 @@ class User:
     def complaints(self):
         """What was wrong with how the page looked, and what the browser complained of. All requests went to this page alone."""
         elsewhere = [url for url in self.page.requested if not url.startswith((self.base, "data:", "about:")) and url not in self.asked]
-        # The page asks what is new every ten seconds, and again whatever became of it: on a slow machine over a connection that has just been closed for being idle.
-        expected = lambda line: "422" in line or ("ERR_SOCKET_NOT_CONNECTED" in line and "/news?" in line)  # noqa: E731
+        # Over a connection that has just been closed for being idle, as happens on a slow machine, the page asks what is new once more, and what a job would cost.
+        again = ("/news?", "/quote")
+        expected = lambda line: "422" in line or ("ERR_SOCKET_NOT_CONNECTED" in line and any(what in line for what in again))  # noqa: E731
         return [*self.problems, *(f"console: {line}" for line in self.page.said if not expected(line)), *(f"asked for {url}" for url in elsewhere)]
 
 

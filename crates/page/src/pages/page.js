@@ -12,10 +12,11 @@ function trouble(text) {
 const GONE = 'libra web does not answer. If it has ended, start it again; jobs run on.';
 const SHUT = 'This session has ended. Open the address that libra web prints.';
 
-// Asks, and says what is wrong where nothing comes back; null then.
+// Asks, and says what is wrong where nothing comes back; null then. A browser may have kept a connection that was closed meanwhile for being idle, and asks nobody then: so
+// twice, as nothing that is asked for here changes anything.
 async function ask(address, options) {
   try {
-    const answer = await fetch(address, options);
+    const answer = await fetch(address, options).catch(() => fetch(address, options));
     if (answer.status === 403) { trouble(SHUT); return null; }
     trouble('');
     return answer;
