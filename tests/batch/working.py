@@ -33,8 +33,8 @@ class Working:
 
 
 def gained(works, other, wait, seconds=6.0):
-    """What each of two has used while the first one used so many seconds. wait: the cluster's."""
-    wait("both work", lambda: works.used() > 0 and other.used() > 0)
+    """What each of two that work has used while the first one used so many seconds. wait: the cluster's."""
+    wait("it works", lambda: works.used() > 0)
     # What was used before the other one came is said a moment later.
     time.sleep(0.5)
     before, others = works.used(), other.used()

@@ -17,7 +17,7 @@ from test_suspended import MEMORY, Suspending  # noqa: E402
 from working import Working, gained  # noqa: E402
 
 
-class Aroma(Suspending):
+class Site(Suspending):
     """One node of two processors, with an agent."""
 
     site = {"nodes": 1, "cpus": 2, "agents": True, "rules": MEMORY}
@@ -33,6 +33,10 @@ class Aroma(Suspending):
 
     def immediate(self, slots, *more, **options):
         return self.slurm.sbatch("--sla-class=immediate", f"--estimate={HOUR}", "--budget=1000000000", "-n", 1, "-c", slots, *more, **options)
+
+
+class Aroma(Site):
+    """What can be seen at any time."""
 
     def test_deadline_the_execution_will_end_before_it_and_can_be_immediate_or_deferred(self):
         enough = self.file("enough")
@@ -58,35 +62,6 @@ class Aroma(Suspending):
         deferred = self.planned(HOUR, script="true\n")
         enough.touch()
         self.met(deferred)
-
-    def test_dedicated_each_will_be_the_only_one_to_use_its_resources(self):
-        slurm = self.slurm
-        alone, beside = self.working("alone"), self.working("beside")
-        other = self.at_best(beside.script(2))
-        self.running(other)
-        job = self.runs(HOUR, alone.script(2))
-        slurm.wait("it has whole processors", lambda: self.quota(job, slurm.nodes[0]) >= 2.0)
-        mine, others = gained(alone, beside, slurm.wait)
-        self.assertLess(others, 0.2 * mine)
-        # Nobody else gets a part of them; the next one is deferred.
-        self.refused(self.ask(HOUR, DAYS, "-n", 1, budget=10**9), "refused (share)")
-        deferred = self.planned(HOUR, script="true\n")
-        alone.enough.touch()
-        self.met(job, deferred)
-
-    def test_without_constraint_as_soon_as_possible_with_available_resources(self):
-        slurm = self.slurm
-        enough, works = self.file("done"), self.working("works")
-        job = self.runs(HOUR, idle_until(enough))
-        # All is promised, and not used: it begins at once, and no promise is made.
-        other = self.at_best(works.script(1))
-        self.running(other)
-        slurm.wait("it gets on", lambda: works.used() > 1.0)
-        self.assertNotIn("libra:", slurm.job(other).get("AdminComment", ""))
-        enough.touch()
-        self.met(job)
-        works.enough.touch()
-        slurm.wait("it is done", lambda: slurm.state(other) == "COMPLETED")
 
     def test_several_tasks_of_different_classes_may_share_the_same_host(self):
         slurm, node = self.slurm, self.slurm.nodes[0]
@@ -121,6 +96,42 @@ class Aroma(Suspending):
         self.gets_on(first, slurm.nodes[0])
         enough.touch()
         self.met(first)
+
+
+class Resources(Site):
+    """Who uses them, while nobody else does: best effort has next to nothing on a machine on which others want all there is."""
+
+    measures = 2
+
+    def test_dedicated_each_will_be_the_only_one_to_use_its_resources(self):
+        slurm = self.slurm
+        alone, beside = self.working("alone"), self.working("beside")
+        other = self.at_best(beside.script(2))
+        self.running(other)
+        slurm.wait("the one without terms works", lambda: beside.used() > 0)
+        job = self.runs(HOUR, alone.script(2))
+        slurm.wait("it has whole processors", lambda: self.quota(job, slurm.nodes[0]) >= 2.0)
+        mine, others = gained(alone, beside, slurm.wait)
+        self.assertLess(others, 0.2 * mine)
+        # Nobody else gets a part of them; the next one is deferred.
+        self.refused(self.ask(HOUR, DAYS, "-n", 1, budget=10**9), "refused (share)")
+        deferred = self.planned(HOUR, script="true\n")
+        alone.enough.touch()
+        self.met(job, deferred)
+
+    def test_without_constraint_as_soon_as_possible_with_available_resources(self):
+        slurm = self.slurm
+        enough, works = self.file("done"), self.working("works")
+        job = self.runs(HOUR, idle_until(enough))
+        # All is promised, and not used: it begins at once, and no promise is made.
+        other = self.at_best(works.script(1))
+        self.running(other)
+        slurm.wait("it gets on", lambda: works.used() > 1.0)
+        self.assertNotIn("libra:", slurm.job(other).get("AdminComment", ""))
+        enough.touch()
+        self.met(job)
+        works.enough.touch()
+        slurm.wait("it is done", lambda: slurm.state(other) == "COMPLETED")
 
 
 if __name__ == "__main__":
