@@ -68,8 +68,9 @@ class ControllerKilled(SiteCase):
         self.restart()
         expect_free(self, slurm, left)
         self.assertEqual(tokens(slurm), before)
-        # One right after it was accepted, twice in a row.
+        # One that has just begun, twice in a row: of one that begins after it was saved slurmctld itself knows nothing, and begins it again.
         last = slurm.submit(*terms(0.05, n2))
+        self.started(last)
         self.saved()
         self.restart()
         self.restart()
