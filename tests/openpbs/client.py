@@ -96,7 +96,9 @@ class Commands(commands.Programs):
         options, jobs = ([word for word in args if word[:1].isdigit() == is_job] for is_job in (False, True))
         arrays = [job for job in jobs if "[" in job]
         plain = [job for job in jobs if job not in arrays]
-        done = [self.run("qdel", *options, *some, user=user) for some in (plain, *([array] for array in arrays)) if some]
+        # Each command has its limit, and a busy server takes seconds for some jobs.
+        some_each = [plain[at:at + 50] for at in range(0, len(plain), 50)]
+        done = [self.run("qdel", *options, *some, user=user) for some in (*some_each, *([array] for array in arrays))]
         return next((one for one in done if one.rc != 0), done[-1])
 
     def cycle(self):
