@@ -59,7 +59,10 @@ impl Waits {
                 ids: vec![job.id],
                 known: known.clone(),
                 tasks: (job.array.as_ref()).map_or_else(Vec::new, |array| array.tasks.clone()),
-                not_yet: job.waits || records.taken < waiting.begin,
+                // One that came while the records were read, and may begin at once, is younger than they are.
+                not_yet: job.waits
+                    || records.taken < waiting.begin
+                        && waiting.begin > known.commitment.submitted + 1.0,
                 not_kept: !job.kept,
                 waiting: (**waiting).clone(),
                 comment: job.comment.clone(),

@@ -248,3 +248,19 @@ fn what_is_asked_is_what_is_answered() {
     array.array = Some("0-1".to_string());
     queue.refuse(&array, START + 1.0);
 }
+
+#[test]
+fn one_that_came_while_the_records_were_read_keeps_its_place() {
+    let mut queue = Queue::new(EXACT);
+    runs(&mut queue, &dedicated("100", "1000"), START);
+    let other = planned(&mut queue, &dedicated("50", "500"), START + 10.0);
+    let waiting = queue.job(other).deferred.as_mut().expect("it waits");
+    waiting.begin = START + 10.4;
+    poll(&mut queue, START + 10.2);
+    assert!(queue.job(other).admin_comment.contains(":starts-by="));
+    // Who asks for a later begin has none.
+    let waiting = queue.job(other).deferred.as_mut().expect("it waits");
+    waiting.begin = START + 200.0;
+    poll(&mut queue, START + 11.0);
+    assert!(!queue.job(other).admin_comment.contains(":starts-by="));
+}
