@@ -1,6 +1,6 @@
 //! Whether a job's nodes have heard what they were told last: to let it stand still, or go on.
 //!
-//! slurmctld tells slurmd once, gives up after some ten seconds, and changes its own records whether that was heard or not. A job whose slurmd was down, or cut off, for a moment
+//! slurmctld tells slurmd once, gives up after a while (45 s were enough with Slurm 22.05), and changes its own records whether that was heard or not. A job whose slurmd was down, or cut off, for a moment
 //! could stand still for ever, and slurmctld would say that it runs. What it said last is on record with its time, and so is whether each slurmd answers and since when it is up:
 //! what one may not have heard that did not answer since, or was started since, is to be said once more. After two minutes in which all answered it was heard, and whatever becomes
 //! of a slurmd then is no matter.
