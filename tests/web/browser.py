@@ -103,6 +103,7 @@ class Browser:
     def open(self, url):
         self.call("Page.navigate", url=url)
         self.loaded()
+        self.again_if_not_sent()
 
     def loaded(self):
         self.wait("document.readyState === 'complete'")
@@ -167,6 +168,14 @@ class Browser:
         self.evaluate("window.isLeft = true")
         self.click(selector)
         self.wait("!window.isLeft && document.readyState === 'complete'")
+        self.again_if_not_sent()
+
+    def again_if_not_sent(self):
+        """Ask again, as a person does, where the browser shows its own page instead: by ERR_SOCKET_NOT_CONNECTED it says that its connection was gone before
+        anything was sent. Seen on machines with many times more work than processors; a form is sent again as it was."""
+        if self.evaluate("location.protocol === 'chrome-error:' && document.body.innerText.includes('ERR_SOCKET_NOT_CONNECTED')"):
+            self.call("Page.reload")
+            self.wait("location.protocol !== 'chrome-error:' && document.readyState === 'complete'")
 
     def key(self, key, code=None, text=None):
         code = code or key

@@ -167,9 +167,8 @@ class User:
     def complaints(self):
         """What was wrong with how the page looked, and what the browser complained of. All requests went to this page alone."""
         elsewhere = [url for url in self.page.requested if not url.startswith((self.base, "data:", "about:")) and url not in self.asked]
-        # Over a connection that has just been closed for being idle, as happens on a slow machine, the page asks what is new once more, and what a job would cost.
-        again = ("/news?", "/quote")
-        expected = lambda line: "422" in line or ("ERR_SOCKET_NOT_CONNECTED" in line and any(what in line for what in again))  # noqa: E731
+        # What was not sent is asked again, by the page or by who sits in front of it (browser.again_if_not_sent); where it is not, what is waited for never comes.
+        expected = lambda line: "422" in line or "ERR_SOCKET_NOT_CONNECTED" in line  # noqa: E731
         return [*self.problems, *(f"console: {line}" for line in self.page.said if not expected(line)), *(f"asked for {url}" for url in elsewhere)]
 
 
