@@ -13,7 +13,7 @@ use tokio::task::{Id, JoinSet};
 /// Connections at a time, without those that are about to end.
 const MOST: usize = 64;
 
-/// Whether somebody has come in by a connection, with the token or the cookie of a session; and how much of a file has gone out by it.
+/// Whether somebody has come in by a connection, with the token or the cookie of a session; and how much has moved by it.
 #[derive(Debug, Clone, Default)]
 pub struct Entered(Arc<(AtomicBool, AtomicU64)>);
 
@@ -28,12 +28,12 @@ impl Entered {
         self.0.0.load(Ordering::Relaxed)
     }
 
-    /// A part of a file was taken.
+    /// A request has come, or a part of a file was taken.
     pub fn moves(&self) {
         self.0.1.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How many parts of files were taken.
+    /// How many requests have come, and parts of files were taken.
     pub fn moved(&self) -> u64 {
         self.0.1.load(Ordering::Relaxed)
     }

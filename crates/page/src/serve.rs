@@ -1,7 +1,8 @@
 //! Listening, and ending: at SIGINT, SIGTERM or SIGHUP, or when nobody has used the page for a while.
 //!
-//! A connection has little time for its request and a bounded life, and there are only so many at once, of which those that say nothing give
-//! way ([`super::connections`]): who is slow on purpose is in nobody's way.
+//! There are only so many connections at once, of which those that say nothing give way ([`super::connections`]): who is slow on purpose is in
+//! nobody's way. One that the user has come in by is ended by an answer that says so, and not between two requests: a browser may be about to
+//! send the next one just then, and whoever sent a form would see an error of the browser's in place of the answer.
 
 use super::connections::{Connections, Entered};
 use super::guard::{Entry, Guard};
@@ -11,11 +12,13 @@ use super::proxy::{Peer, Proxy};
 use super::routes::{overview, router};
 use super::site::Site;
 use super::system::{Problem, System};
+use hyper::header::{CONNECTION, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use nix::sys::signal::SigSet;
+use std::convert::Infallible;
 use std::fs;
 use std::io::{self, BufRead};
 use std::path::PathBuf;
@@ -25,10 +28,14 @@ use std::time::{Duration, Instant};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, oneshot, watch};
 
-/// The longest that the head of a request may take, and that a connection may wait for the next one.
-const HEAD_TIME: Duration = Duration::from_secs(15);
-/// A connection is asked to end after this, and is ended after as much again in which nothing of a file has gone out.
+/// So long a connection may wait for its next request, and the head of that may take. Browsers give up one that they do not use sooner: Chromium
+/// after 300 s, Firefox after 115.
+const KEPT_TIME: Duration = Duration::from_secs(330);
+/// The first answer after this ends its connection.
 const CONNECTION_TIME: Duration = Duration::from_secs(120);
+/// A connection is ended when for so long no request has come by it and nothing of a file was taken. Longer than [`KEPT_TIME`]: what it ends is an
+/// answer that nobody reads.
+const STILL_TIME: Duration = Duration::from_secs(450);
 /// The largest head of a request, in bytes.
 const LARGEST_HEAD: usize = 32 << 10;
 /// Requests that are under way at the end have so long.
@@ -242,23 +249,32 @@ async fn connection(
     leave: oneshot::Receiver<()>,
     mut ended: watch::Receiver<bool>,
 ) {
-    let shown = entered.clone();
+    let (shown, began) = (entered.clone(), tokio::time::Instant::now());
     let service = service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
+        shown.moves();
         request.extensions_mut().insert(shown.clone());
         if let Some(peer) = peer {
             request.extensions_mut().insert(peer);
         }
-        service.call(request)
+        let answer = service.call(request);
+        async move {
+            let mut answer = answer.await?;
+            if began.elapsed() > CONNECTION_TIME {
+                let close = HeaderValue::from_static("close");
+                answer.headers_mut().insert(CONNECTION, close);
+            }
+            Ok::<_, Infallible>(answer)
+        }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_TIME)
+        .header_read_timeout(KEPT_TIME)
         .max_buf_size(LARGEST_HEAD)
         .serve_connection(TokioIo::new(io), service);
     let mut connection = pin!(connection);
     let done = tokio::select! {
         done = connection.as_mut() => Some(done),
-        () = tokio::time::sleep(CONNECTION_TIME) => None,
+        () = still(&entered, STILL_TIME) => return,
         _ = leave => match entered.is_set() {
             true => None,
             false => return,
@@ -270,18 +286,84 @@ async fn connection(
         None => {
             // What is under way is answered first.
             connection.as_mut().graceful_shutdown();
-            loop {
-                let before = entered.moved();
-                match tokio::time::timeout(CONNECTION_TIME, connection.as_mut()).await {
-                    Ok(done) => break done,
-                    // A large file goes on for as long as it is taken.
-                    Err(_) if entered.moved() > before => {}
-                    Err(_) => return,
-                }
+            tokio::select! {
+                done = connection.as_mut() => done,
+                () = still(&entered, CONNECTION_TIME) => return,
             }
         }
     };
     if let Err(error) = done {
         log::debug!("a connection broke off: {error}");
+    }
+}
+
+/// Waits until for so long no request has come and nothing of a file was taken. A large file goes on for as long as it is.
+async fn still(entered: &Entered, patience: Duration) {
+    loop {
+        let before = entered.moved();
+        tokio::time::sleep(patience).await;
+        if entered.moved() == before {
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+
+    /// A connection to a page that says `here`, with the other side of what makes it give way.
+    fn begun() -> (DuplexStream, oneshot::Sender<()>, watch::Sender<bool>) {
+        let (browser, ours) = tokio::io::duplex(1 << 16);
+        let (stays, leave) = oneshot::channel();
+        let (ending, ended) = watch::channel(false);
+        let routes = axum::Router::new().route("/", axum::routing::get(|| async { "here" }));
+        let service = TowerToHyperService::new(routes);
+        tokio::spawn(connection(
+            Box::new(ours),
+            None,
+            service,
+            Entered::default(),
+            leave,
+            ended,
+        ));
+        (browser, stays, ending)
+    }
+
+    /// Asks for the page, and reads until it has come.
+    async fn asked(browser: &mut DuplexStream) -> String {
+        let request = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
+        browser.write_all(request).await.expect("it is open");
+        let mut answer = Vec::new();
+        while !answer.ends_with(b"here") {
+            let read = browser.read_buf(&mut answer).await.expect("it is open");
+            assert_ne!(read, 0, "it was closed");
+        }
+        String::from_utf8(answer).expect("text")
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_ends_a_connection_and_no_clock_does_while_browsers_keep_it() {
+        let (mut browser, _stays, _ending) = begun();
+        assert!(!asked(&mut browser).await.contains("connection: close"));
+        // As long as Chromium keeps one that it does not use.
+        tokio::time::sleep(Duration::from_secs(300)).await;
+        let mut end = [0];
+        let closed = tokio::time::timeout(Duration::from_millis(1), browser.read(&mut end));
+        assert!(closed.await.is_err(), "it was closed between two requests");
+        let answer = asked(&mut browser).await;
+        assert!(answer.contains("connection: close"), "{answer}");
+        assert_eq!(browser.read(&mut end).await.expect("its end"), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_that_says_nothing_is_ended() {
+        let (mut browser, _stays, _ending) = begun();
+        let began = tokio::time::Instant::now();
+        browser.write_all(b"GET / HT").await.expect("it is open");
+        let mut rest = Vec::new();
+        let _ = browser.read_to_end(&mut rest).await;
+        assert!(began.elapsed() >= KEPT_TIME && began.elapsed() < STILL_TIME);
     }
 }
