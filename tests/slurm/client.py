@@ -91,9 +91,26 @@ class Commands(commands.Programs):
 
     # ---- asking
 
+    def ask(self, *argv, **options):
+        """Run a command that only asks. On a machine with many times more work than processors slurmctld may give up a connection before it has read the
+        question: SIGPIPE ends the command then, and it is asked again."""
+        def answered():
+            result = self.run(*argv, timeout=180, **options)
+            return None if result.rc == -signal.SIGPIPE else result
+
+        return self.wait(f"slurmctld listens to {' '.join(map(str, argv))}", answered)
+
+    def told(self, *argv):
+        """What a command prints that only asks."""
+        result = self.ask(*argv)
+        if result.rc != 0:
+            raise CommandFailed(f"{' '.join(map(str, argv))}: exit {result.rc}: {(result.err or result.out).strip()}")
+        return result.out
+
+
     def job(self, job, user=None):
         """A job's fields as `scontrol show job` prints them to root or to a user, {} if the controller does not know it."""
-        result = self.scontrol("show", "job", "-d", "-o", job, user=user, timeout=180)
+        result = self.ask("scontrol", "show", "job", "-d", "-o", job, user=user)
         if "Invalid job id" in result.err:
             return {}
         if result.rc != 0:
@@ -102,7 +119,7 @@ class Commands(commands.Programs):
 
     def jobs(self):
         """All jobs as `squeue --json` prints them: {job_id: fields}. Ended ones are there for MinJobAge."""
-        found = json.loads(self.must("squeue", "--json", "--states=all", timeout=180))["jobs"]
+        found = json.loads(self.told("squeue", "--json", "--states=all"))["jobs"]
         return {str(job["job_id"]): {key: plain(value) for key, value in job.items()} | {"job_state": base_state(job["job_state"])} for job in found}
 
     def state(self, job):
@@ -111,7 +128,7 @@ class Commands(commands.Programs):
 
     def node(self, name):
         """A node's fields as `scontrol show node` prints them."""
-        return fields(self.must("scontrol", "show", "node", "-o", name, timeout=180).splitlines()[0])
+        return fields(self.told("scontrol", "show", "node", "-o", name).splitlines()[0])
 
     # ---- waiting
 
