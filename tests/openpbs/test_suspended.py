@@ -200,6 +200,34 @@ class Suspended(Suspending):
         self.assertEqual(run.printed.read_text(), "2 ranks: right\n")
 
 
+class NotGivenBack(Suspending):
+    """What a job has for itself beside processors and memory cannot be given back."""
+
+    site = {"hosts": 2, "processors": 2, "agents": True, "server_config": "[class]\nsuspend = 'memory'\n"}
+
+    @classmethod
+    def prepare(cls):
+        cls.pbs.qmgr("create resource ngpus type=long,flag=nh", *(f"set node {host} resources_available.ngpus = 2" for host in cls.pbs.host_names))
+        cls.pbs.schedule_by("ngpus")
+        super().prepare()
+
+    def test_a_job_with_a_gpu_runs_on(self):
+        pbs, (one, two) = self.pbs, self.pbs.host_names
+        ends = [self.file("first"), self.file("second")]
+        jobs = [self.taken(self.all_of_it(HOUR, host=where, script=busy_until(end))) for where, end in ((f"{one}:ngpus=1", ends[0]), (two, ends[1]))]
+        # The one without begins after the other: where its being at work is known, that of the other is.
+        for job in jobs:
+            self.running(job)
+        pbs.wait("the one without could stand still", lambda: f"planned: 2 whole processors on {two}" in self.all_of_it(HOUR, "-l", "libra_quote=ask", host=two, deadline=SOON).err)
+        for where in (one, f"{one}:ngpus=1"):
+            self.refused(self.all_of_it(HOUR, host=where, deadline=SOON), f"refused (share): needs 2 CPU until its deadline; the best node, {one}, has 0 free")
+        self.assertEqual([pbs.qstat(job)["job_state"] for job in jobs], ["R"] * 2)
+        self.gets_on(jobs[0], one)
+        for end in ends:
+            end.touch()
+        self.met(*jobs)
+
+
 class Due(Suspending):
     """Nobody outlives an estimate of seconds, and time passes: a cluster of its own."""
 

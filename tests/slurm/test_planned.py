@@ -37,9 +37,9 @@ class Planning(Site):
         return self.ask(estimate, deadline, "--sla-class=dedicated", "-n", 1, "-c", self.slurm.plan["cpus"][0], "-w", self.slurm.nodes[0], *more,
                         budget=budget, **options)
 
-    def runs(self, estimate, script, **options):
+    def runs(self, estimate, script, more=(), **options):
         """One that has the first node; its number."""
-        answer = self.whole(estimate, script=script, **options)
+        answer = self.whole(estimate, *more, script=script, **options)
         self.assertEqual(answer.rc, 0, answer.err)
         self.assertIn("libra: accepted: ", answer.err)
         self.started(answer.out)

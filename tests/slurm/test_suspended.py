@@ -14,6 +14,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import mpi  # noqa: E402
 from libra_site import busy_until  # noqa: E402
 from promises import is_saved  # noqa: E402
+from test_counted import WithGres  # noqa: E402
 from test_planned import HOUR, Planning  # noqa: E402
 
 MARK = ":goes-on-by="
@@ -149,6 +150,28 @@ class Suspended(Suspending):
         run.enough.touch()
         self.met(first)
         self.assertEqual(run.printed.read_text(), "2 ranks: right\n")
+
+
+class NotGivenBack(Suspending):
+    """What a job has for itself beside processors and memory cannot be given back."""
+
+    kind = WithGres
+    site = {"nodes": 2, "cpus": 2, "agents": True, "rules": MEMORY, "settings": {"GresTypes": "gpu,card,tape"}}
+
+    def test_a_job_with_a_gpu_runs_on(self):
+        slurm, (one, two) = self.slurm, self.slurm.nodes
+        soon, ends = int(1.5 * HOUR), [self.file("first"), self.file("second")]
+        jobs = [self.runs(HOUR, busy_until(end), more) for more, end in ((["--gres=gpu:tesla:1"], ends[0]), (["-w", two], ends[1]))]
+        # The one without began after the other: where its being at work is known, that of the other is.
+        slurm.wait("the one without could stand still", lambda: f"planned: 2 whole processors on {two}" in self.whole(HOUR, "--sla-quote=ask", "-w", two, deadline=soon).err)
+        for more in ([], ["--gres=gpu:tesla:1"]):
+            answer = self.whole(HOUR, *more, deadline=soon)
+            self.refused(answer, f"refused (share): needs 2 CPU until its deadline; the best node, {one}, has 0 free")
+        self.assertEqual([slurm.state(job) for job in jobs], ["RUNNING"] * 2)
+        self.gets_on(jobs[0], one)
+        for end in ends:
+            end.touch()
+        self.met(*jobs)
 
 
 class Killed(Suspending):
