@@ -501,3 +501,43 @@ fn nobody_else_writes_a_mark() {
         })
     );
 }
+
+/// Where each hook takes half a minute a job of twenty seconds is overdue, and the first one's time to stand still past, before PBS has done the first thing.
+#[test]
+fn a_slow_site_makes_room_for_a_short_job() {
+    let mut server = site(Some("ncpus"));
+    let mut first = runs(&mut server, "1.s", dedicated("3600", "864000"), 1000.0);
+    let answer = submit(&mut server, dedicated("20", "1800"), 1010.0);
+    let planned = line(&answer);
+    let mut other = json!({"id": "2.s", "state": "W", "owner": "ann", "commitment": planned.line(), "select": answer["resources"]["select"],
+        "place": answer["resources"]["place"], "info": answer["resources"]["libra_info"], "start": answer["start"]});
+    ask(
+        &mut server,
+        json!({"event": "postqueuejob", "job": other}),
+        1010.0,
+    );
+    let (mut now, mut said) = (1010.0, Vec::new());
+    while now < 1500.0 {
+        now += 30.0;
+        let orders = shown(&mut server, &first, now);
+        for told in orders.as_array().expect("a list") {
+            said.push(format!("{now} {told}"));
+            match told["order"].as_str() {
+                Some("mark") => first["start"] = told["start"].clone(),
+                Some("suspend") => first["substate"] = 43.into(),
+                Some("resume") => first["substate"] = 42.into(),
+                _ => {}
+            }
+        }
+        now += 15.0;
+        let begun = run(&mut server, &other, now);
+        said.push(format!("{now} {}", text(&begun)));
+        if text(&begun).contains("(it was planned)") {
+            return;
+        }
+        if let Some(line) = begun["resources"]["libra_terms"].as_str() {
+            other["commitment"] = line.into();
+        }
+    }
+    panic!("it never began: {said:#?}");
+}

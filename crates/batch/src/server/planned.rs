@@ -121,8 +121,28 @@ impl AdmissionServer {
         let payer = (self.gate).payer_with_hold(user, project, budget, commitment, now);
         let request = with_deadline(&commitment.request, left);
         // Whose account cannot be asked now waits, in its place.
+        let has_payer = payer.is_ok();
+        let mut begun = match has_payer {
+            true => self.book.begin(id, &request, allowed, ever, now),
+            false => None,
+        };
+        let mut anew = None;
+        if begun.is_none() {
+            if now < commitment.starts_by.unwrap_or(0.0) + PATIENCE {
+                return Err(NotBegun::Waits);
+            }
+            anew = self.book.plan_anew(id, allowed, now);
+            if anew.is_none() && self.book.admission().rules.suspends {
+                let may = |id: &str| front.may_be_suspended(id);
+                anew = self.book.plan_anew_in_front(id, allowed, &may, now);
+                // Who makes room for it may stand still already.
+                if anew.is_some() && has_payer {
+                    begun = self.book.begin(id, &request, allowed, ever, now);
+                }
+            }
+        }
         if let Ok(payer) = payer {
-            if let Some(admitted) = self.book.begin(id, &request, allowed, ever, now) {
+            if let Some(admitted) = begun {
                 self.gate.never_began(commitment, now);
                 let reserved = Reserved {
                     admitted,
@@ -133,14 +153,6 @@ impl AdmissionServer {
                 return committed.map_err(|denied| NotBegun::GivenBack(denied.into()));
             }
         }
-        if now < commitment.starts_by.unwrap_or(0.0) + PATIENCE {
-            return Err(NotBegun::Waits);
-        }
-        let anew = (self.book.plan_anew(id, allowed, now)).or_else(|| {
-            let may = |id: &str| front.may_be_suspended(id);
-            let suspends = self.book.admission().rules.suspends;
-            (suspends.then(|| self.book.plan_anew_in_front(id, allowed, &may, now))).flatten()
-        });
         if let Some(start) = anew {
             let mut anew = commitment.clone();
             anew.starts_by = Some(start.starts_by);

@@ -125,8 +125,8 @@ impl Book {
         None
     }
 
-    /// As [`Book::plan_anew`], of one for which that finds no start, if others stand still for it: who made room for it runs again, or was forgotten with the
-    /// server that knew.
+    /// As [`Book::plan_anew`], of one for which that finds no start, if others stand still for it: who made room for it runs again, was forgotten with the
+    /// server that knew, or is due itself. Who is due and finds no room behind it goes on: neither waits for the other.
     pub fn plan_anew_in_front(
         &mut self,
         id: &str,
@@ -144,6 +144,7 @@ impl Book {
         let mut request = with_deadline(&job.request.request(), left);
         // It costs what it was told.
         request.terms.budget = f64::INFINITY;
+        let due = self.let_due_go_on();
         let planned = self.plan_in_front(&request, allowed.as_deref(), may);
         if let Some(planned) = &planned {
             job.plan_at(planned);
@@ -153,7 +154,29 @@ impl Book {
         for one in planned.iter().flat_map(|planned| &planned.suspends) {
             self.suspend(one, token);
         }
+        let again = due.iter().filter_map(|id| self.find_id(id));
+        for key in again.collect::<Vec<_>>() {
+            self.note_still(key, Some(&Suspension::new(self.now, true)));
+        }
         planned
+    }
+
+    /// Who stands still, is due, and would go on by right but for one that was taken out of the book: it is as if it did. Their ids.
+    fn let_due_go_on(&mut self) -> Vec<String> {
+        let is_due = |key: &usize| {
+            let by = self.job(*key).later();
+            self.job(*key).stands_still() && by.is_some_and(|by| by <= self.now + SLACK)
+        };
+        let keys: Vec<usize> = self.suspended.iter().copied().filter(is_due).collect();
+        let mut due = Vec::new();
+        for key in keys {
+            let in_time = |other: usize, place: usize| self.is_before_going_on(other, place);
+            if self.has_room_beside(key, &in_time) {
+                let key = self.no_longer_suspended(key);
+                due.extend(self.job(key).id.as_deref().map(str::to_string));
+            }
+        }
+        due
     }
 
     /// Jobs that could stand still for this one, those with the latest deadlines first.
