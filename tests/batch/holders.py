@@ -38,6 +38,21 @@ def stopped(kind, path, patience=180.0):
 
 
 @contextlib.contextmanager
+def paused(pid, patience=180.0):
+    """While this lasts, a process is stopped."""
+    deadline = time.monotonic() + patience
+    try:
+        os.kill(pid, signal.SIGSTOP)
+        while not is_stopped(pid):
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"process {pid} is not stopped within {patience:g} s")
+            time.sleep(0.01)
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+@contextlib.contextmanager
 def stopped_leader(pid, registry, patience=180.0):
     """While this lasts, the process that leads the control loop of a registry is stopped, and does not have the registry's lock too: whoever
     has that keeps everybody out."""

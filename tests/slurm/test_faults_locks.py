@@ -7,6 +7,7 @@ Run as root: `tests/slurm/run test_faults_locks`. Takes about four minutes.
 import concurrent.futures
 import contextlib
 import pathlib
+import re
 import sys
 import time
 import unittest
@@ -16,7 +17,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import holders  # noqa: E402
 from test_accounts import Accounts as WithAccounts  # noqa: E402
 from case import SiteCase  # noqa: E402
+from libra_site import idle_until  # noqa: E402
 from promises import terms  # noqa: E402
+from test_bound import CPUSET, WHERE, numbers  # noqa: E402
 
 RULES = ("refuse", "admit")
 # Of patience: whoever waits for a stopped process has to wait for ever.
@@ -160,6 +163,49 @@ class Nodes(SiteCase):
             self.assertAlmostEqual(self.quota(job, n1), 0.3, delta=0.02)
             slurm.scancel(job)
             slurm.wait_ended(job, LIMIT)
+
+
+class SilentController(SiteCase):
+    """slurmctld is stopped while a job begins: the job waits for it, and keeps its promise."""
+
+    site = {"nodes": 1, "cpus": 2, "cgroups": "ConstrainCores=yes\n", "settings": {"TaskPlugin": "task/affinity,task/cgroup"}}
+
+    def unread(self, node):
+        """Somebody has told this node's slurmd what it has not read yet."""
+        port = int(self.slurm.node(node)["Port"])
+        rows = (line.split() for line in pathlib.Path("/proc/net/tcp").read_text().splitlines()[1:])
+        # Of a connection that it has not accepted either: address, state, and what waits to be sent and to be read.
+        return any(int(row[1].split(":")[1], 16) == port and row[3] == "01" and int(row[4].split(":")[1], 16) for row in rows)
+
+    def begun_unanswered(self, script):
+        """A job whose prolog asks a slurmctld that is stopped, for a while. None if slurmd had been told something else: that it is pinged."""
+        slurm, (node,) = self.slurm, self.slurm.nodes
+        with contextlib.ExitStack() as silent:
+            with holders.paused(slurm.daemon_pid(node)):
+                job = slurm.submit(*terms(0.3, node), script=script)
+                self.running(job)
+                slurm.wait("slurmd is told something", lambda: self.unread(node))
+                silent.enter_context(holders.paused(slurm.daemon_pid("slurmctld")))
+            unanswered = f"prolog: job {job} is not held to its share: slurmctld did not say in time"
+            try:
+                slurm.wait("its prolog had no answer", lambda: unanswered in slurm.log(node), patience=60)
+            except TimeoutError:
+                return None
+        return job
+
+    def test_a_job_begins_when_it_answers(self):
+        """On all processors, as any job with a share, whatever Slurm had picked when its first process began to wait."""
+        slurm, (node,) = self.slurm, self.slurm.nodes
+        end = slurm.directory / "silent.end"
+        job = next(filter(None, (self.begun_unanswered(WHERE + idle_until(end)) for _ in range(3))))
+        self.started(job)
+        self.assertAlmostEqual(self.quota(job, node), 0.3, delta=0.02)
+        [places] = slurm.wait("it has said where it runs", lambda: re.findall(r"^\s*([\d,-]+)$", slurm.output(job), re.MULTILINE))
+        self.assertEqual(numbers(places), numbers((CPUSET / "cpuset.cpus").read_text()))
+        self.assertIn(f"job {job} begins with its first task: slurmctld did not answer its prolog in time", slurm.log(node))
+        self.assertNotIn("DRAIN", slurm.node(node)["State"])
+        end.touch()
+        self.met(job)
 
 
 if __name__ == "__main__":

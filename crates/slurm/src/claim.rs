@@ -6,6 +6,7 @@
 //! job nor a user because it is found by them.
 
 use super::array::{HELD, NOTHING, PREFIX, first_token, going_on, is_deferred};
+use std::time::Duration;
 
 /// What slurmctld has on record of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -94,8 +95,11 @@ impl ControllerRecord {
     }
 }
 
-/// Asks slurmctld for a job by its number; None if it does not answer in time.
-pub type Ask<'a> = &'a dyn Fn(u32) -> Option<ControllerRecord>;
+/// Asks slurmctld for a job by its number, for no longer than so; None if it does not answer in time.
+pub type Ask<'a> = &'a dyn Fn(u32, Duration) -> Option<ControllerRecord>;
+
+/// The same by those whose time is settled.
+pub type Records<'a> = &'a dyn Fn(u32) -> Option<ControllerRecord>;
 
 /// What becomes of a claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -122,7 +126,7 @@ pub enum Claim {
 }
 
 /// Looks a claim up. `name`: Slurm's number of the job; `claimed`: the line that its environment has, if there is one to compare.
-pub fn look_up(name: &str, user: u32, claimed: Option<&str>, ask: Ask<'_>) -> Claim {
+pub fn look_up(name: &str, user: u32, claimed: Option<&str>, ask: Records<'_>) -> Claim {
     let record = match name.parse().map(ask) {
         Err(_) => return Claim::Unknown(format!("'{name}' is not the number of a job")),
         Ok(None) => {

@@ -8,38 +8,45 @@
 //!
 //! Invariants: nothing is begun that slurmctld's own record of this job does not say ([`super::claim`]); a job without a claim and without options
 //! of ours is asked nothing about, and once its prolog was told, no task asks again. A job that has a commitment is in the registry from its prolog, or its
-//! first task where it had none, to its epilog, or a refusal of its tasks is on record, or the site admits without a promise. Nothing here ends a job that
+//! first task where it had none or was told nothing in time, to its epilog, or a refusal of its tasks is on record, or the site admits without a promise. Nothing here ends a job that
 //! has a process.
 
+mod notes;
+mod task;
+
+pub use task::{Joined, Task, join, left, patience, placed, runs_anywhere};
+
 use super::array::going_on_by;
-use super::claim::{Ask, Claim, ControllerRecord, look_up};
-use libra_config::{OnFault, WithoutTerms};
+use super::claim::{Ask, Claim, ControllerRecord, Records, look_up};
+use libra_config::OnFault;
 use libra_core::commitment::Commitment;
-use libra_host::entry::{Entry, Exit};
+use libra_host::entry::Entry;
 use libra_host::session::{self, Begun};
 use libra_host::{Host, HostError};
 use libra_metrics::Rejection;
-use libra_system::clock::{self, Moment};
+use libra_system::clock::Moment;
 use libra_wording::errors;
-use std::path::PathBuf;
+use notes::Note;
 use std::time::Duration;
 
 /// Seconds beyond its longest time in Slurm after which a job without processes is taken for left over: for Slurm's
 /// OverTimeLimit and KillWait, and a slurmd that is slow.
 const LEFT_OVER: f64 = 600.0;
 
-/// How long a prolog, a task or an epilog waits for the registry's lock, altogether. Nobody but its job waits for it: slurmd has each in a process of its own, and a job whose
+/// How long a prolog, a task or an epilog waits for the registry's lock, altogether, beside what it waits for slurmctld. Nobody but its job waits for it: slurmd has each in a process of its own, and a job whose
 /// tasks are refused after a few seconds has lost what it was promised to a machine that was busy. Its work has a minute.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// So many seconds after its prolog nobody asks whether Slurm has given a job up.
 const JUST_BEGUN: f64 = 10.0;
 
-/// Where it is on record that tasks of a job are refused: one file per job, with the reason, below the registry's directory.
-const REFUSED: &str = "refused";
+/// How long a prolog asks slurmctld, with everything. Where slurmctld is killed while it starts a job, it starts it a second time when it is
+/// there again; slurmd drains the node ("Duplicate jobid") if the first prolog still waits then. What it does not hear in this time the job's tasks ask.
+pub const PROLOG_ASKS: Duration = Duration::from_secs(3);
 
-/// Where it is on record that a job runs here without a share, as its prolog was told: as above.
-const WITHOUT_SHARE: &str = "without-share";
+/// So long a task asks where its job's prolog had no answer, or there was none. Nobody but its job waits: a slurmctld that is restarted or busy for
+/// some seconds costs an accepted job these seconds, and not its promise.
+pub const TASK_ASKS: Duration = Duration::from_secs(60);
 
 /// A job that Slurm is about to start on this node.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -64,36 +71,6 @@ struct Recorded<'a> {
     before: u32,
 }
 
-/// A process that is about to be a task.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Task<'a> {
-    /// Slurm's number of its job.
-    pub name: &'a str,
-    /// User number of the job's owner.
-    pub user: u32,
-    /// The process.
-    pub pid: i32,
-    /// Slurm's name for this node.
-    pub node: &'a str,
-    /// The job, or this step of it, was submitted with options of ours. Users say so.
-    pub has_terms: bool,
-}
-
-/// What becomes of a process that is about to be a task.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Joined {
-    /// It is held to its job's share. The job's deadline, Unix time; infinite where it has none.
-    Held(f64),
-    /// It runs, and is held to no share: Slurm keeps it in a group that could not be adopted. The job's deadline, Unix time.
-    Unenforced(f64),
-    /// It is where jobs are that were promised nothing.
-    BestEffort,
-    /// It was left where it is.
-    LeftAlone,
-    /// It must not run: why.
-    Refused(String),
-}
-
 /// A job begins here: its cgroup is made, and all shares are taken anew. What it claims and slurmctld has no record of, or no
 /// host could keep, is logged and counted, and the job goes on as one without terms.
 ///
@@ -104,16 +81,14 @@ pub fn prolog(host: &Host, job: &Starting<'_>, ask: Ask<'_>, now: f64) -> Result
     // slurmctld may take its time to answer, and the deadline is no later for it.
     let now = Moment::of(now);
     end_leftovers(host);
-    forgive(host, job.name);
-    let begun = match job.claimed {
-        None => Ok(false),
-        Some(claimed) => {
-            end_given_up(host, &|job| ask(job).map(|record| !record.is_here()));
-            let begun = begin_claimed(host, job, claimed, ask, now);
-            adjust(host);
-            begun
-        }
-    };
+    Note::forgive(host, job.name);
+    let ask = &|number| ask(number, PROLOG_ASKS);
+    let begun = job.claimed.map_or(Ok(false), |claimed| {
+        let begun = begin_claimed(host, job, claimed, ask, now);
+        adjust(host);
+        begun
+    });
+    let is_answered = !matches!(begun, Err(NotBegun::Unanswered(_)));
     let problem = match begun {
         Ok(true) => return Ok(()),
         Ok(false) => {
@@ -121,22 +96,38 @@ pub fn prolog(host: &Host, job: &Starting<'_>, ask: Ask<'_>, now: f64) -> Result
             forget(host, job.name).unwrap_or_else(|error| log::error!("job {}: {error}", job.name));
             // Its tasks need not ask for it once more; where it cannot be written they do.
             if job.claimed.is_some() {
-                let _ = note(host, WITHOUT_SHARE, job.name, "");
+                let _ = Note::WithoutShare.write(host, job.name, "");
             }
             return Ok(());
         }
-        Err(problem) => problem,
+        Err(NotBegun::Unanswered(problem) | NotBegun::Failed(problem)) => problem,
     };
-    let problem = format!("job {} is not held to its share: {problem}", job.name);
-    // One that is in the registry without a cgroup needs no further record.
-    if host.config().slurm.on_fault == OnFault::Refuse && host.usage(job.name).is_err() {
-        if let Err(error) = note(host, REFUSED, job.name, &problem) {
+    let mut problem = format!("job {} is not held to its share: {problem}", job.name);
+    if host.config().slurm.on_fault == OnFault::Refuse {
+        let noted = match is_answered {
+            false => {
+                problem.push_str("; its tasks wait and ask again");
+                Note::Unanswered.write(host, job.name, job.claimed.unwrap_or_default())
+            }
+            // One that is in the registry without a cgroup needs no further record.
+            true if host.usage(job.name).is_ok() => Ok(()),
+            true => Note::Refused.write(host, job.name, &problem),
+        };
+        if let Err(error) = noted {
             return Err(format!(
-                "{problem}; that its tasks are refused cannot be written down: {error}"
+                "{problem}; that cannot be written down for its tasks: {error}"
             ));
         }
     }
     Err(problem)
+}
+
+/// Why a job has not begun here, for slurmd's log.
+enum NotBegun {
+    /// slurmctld did not say in time what is committed to it.
+    Unanswered(String),
+    /// It cannot begin.
+    Failed(String),
 }
 
 /// Returns true if it has begun with a promise.
@@ -144,10 +135,14 @@ fn begin_claimed(
     host: &Host,
     job: &Starting<'_>,
     claimed: &str,
-    ask: Ask<'_>,
+    ask: Records<'_>,
     now: Moment,
-) -> Result<bool, String> {
-    let (line, nodes, before) = match look_up(job.name, job.user, Some(claimed), ask) {
+) -> Result<bool, NotBegun> {
+    let claim = look_up(job.name, job.user, Some(claimed), ask);
+    if !matches!(claim, Claim::Unknown(_)) {
+        end_given_up(host, &|job| ask(job).map(|record| !record.is_here()));
+    }
+    let (line, nodes, before) = match claim {
         Claim::Commitment {
             line,
             nodes,
@@ -160,8 +155,7 @@ fn begin_claimed(
             (line, nodes, before)
         }
         Claim::Unrecorded(reason) => {
-            let reason = format!("{reason}; it gets what a job without terms gets");
-            reject(host, job.name, &reason);
+            reject_claim_of(host, job.name, &reason);
             return Ok(false);
         }
         Claim::GivenBack(reason) => {
@@ -175,7 +169,7 @@ fn begin_claimed(
             log::info!("job {} is over before it began here", job.name);
             return Ok(false);
         }
-        Claim::Unknown(problem) => return Err(problem),
+        Claim::Unknown(problem) => return Err(NotBegun::Unanswered(problem)),
     };
     let recorded = Recorded {
         name: job.name,
@@ -185,7 +179,13 @@ fn begin_claimed(
         nodes,
         before,
     };
-    begin(host, &recorded, ask, now)
+    begin(host, &recorded, ask, now).map_err(NotBegun::Failed)
+}
+
+/// A claim of something that nobody has promised.
+fn reject_claim_of(host: &Host, name: &str, reason: &str) {
+    let reason = format!("{reason}; it gets what a job without terms gets");
+    reject(host, name, &reason);
 }
 
 /// A claim that is not believed: said, and counted.
@@ -197,7 +197,7 @@ fn reject(host: &Host, name: &str, reason: &str) {
 }
 
 /// Where a job finds less room than was promised to it, somebody stands still for it, as slurmctld says: Slurm tells nobody here.
-fn note_suspended(host: &Host, job: &session::Starting<'_>, ask: Ask<'_>) {
+fn note_suspended(host: &Host, job: &session::Starting<'_>, ask: Records<'_>) {
     // For whole processors alone.
     if !job.commitment.request.terms.class.is_whole() {
         return;
@@ -223,14 +223,9 @@ fn note_suspended(host: &Host, job: &session::Starting<'_>, ask: Ask<'_>) {
     }
 }
 
-fn begin(host: &Host, job: &Recorded<'_>, ask: Ask<'_>, now: Moment) -> Result<bool, String> {
+fn begin(host: &Host, job: &Recorded<'_>, ask: Records<'_>, now: Moment) -> Result<bool, String> {
     let commitment = Commitment::parse(job.line).map_err(|error| errors::not_committed(&error))?;
-    if chunks_here(&commitment, job) == 0 {
-        let reason = format!(
-            "it has {} nodes, and {} chunks were committed; this node gets what a job without terms gets",
-            job.nodes, commitment.request.shape.chunks
-        );
-        reject(host, job.name, &reason);
+    if !has_chunks_here(host, &commitment, job) {
         return Ok(false);
     }
     note_suspended(host, &starting(&commitment, job), ask);
@@ -243,6 +238,19 @@ fn begin(host: &Host, job: &Recorded<'_>, ask: Ask<'_>, now: Moment) -> Result<b
         Ok(Begun::Unenforced(reason)) => Err(reason),
         Err(error) => Err(error.to_string()),
     }
+}
+
+/// False where the job has more nodes than chunks, and this is one of those beyond: said, and counted.
+fn has_chunks_here(host: &Host, commitment: &Commitment, job: &Recorded<'_>) -> bool {
+    let has = chunks_here(commitment, job) > 0;
+    if !has {
+        let reason = format!(
+            "it has {} nodes, and {} chunks were committed; this node gets what a job without terms gets",
+            job.nodes, commitment.request.shape.chunks
+        );
+        reject(host, job.name, &reason);
+    }
+    has
 }
 
 fn starting<'a>(commitment: &'a Commitment, job: &Recorded<'a>) -> session::Starting<'a> {
@@ -270,134 +278,6 @@ fn chunks_here(commitment: &Commitment, job: &Recorded<'_>) -> u32 {
     (plan.iter().find(|place| place.node == job.node)).map_or(even, |place| place.chunks)
 }
 
-/// A process becomes a task of a job that began here, or of one that has no commitment. One that Slurm keeps in a group that
-/// cannot be adopted stays there and runs, whatever `on-fault` says: its job was accepted, and Slurm could not end a task that was taken away.
-/// `now`: Unix time.
-pub fn join(host: &Host, task: &Task<'_>, ask: Ask<'_>, now: f64) -> Joined {
-    let now = Moment::of(now);
-    let name = task.name;
-    let refuse = host.config().slurm.on_fault == OnFault::Refuse;
-    if let (true, Some(problem)) = (refuse, noted(host, REFUSED, name)) {
-        return Joined::Refused(problem);
-    }
-    let joined = match host.join(name, task.pid).or_else(|error| {
-        match begin_without_prolog(host, task, ask, now)? {
-            true => host.join(name, task.pid),
-            false => Err(error),
-        }
-    }) {
-        Ok(entry) => {
-            let deadline = match entry.request.terms.has_deadline() {
-                true => entry.submitted_unix + entry.request.terms.deadline,
-                false => f64::INFINITY,
-            };
-            let Some(reason) = entry.unenforced else {
-                return Joined::Held(deadline);
-            };
-            log::error!("job {name} RUNS WITHOUT ITS SHARE on this node: {reason}");
-            return Joined::Unenforced(deadline);
-        }
-        Err(HostError::UnknownJob(_)) => without_terms(host, name, task.pid),
-        Err(error) if refuse => return Joined::Refused(error.to_string()),
-        Err(error) => Err(error),
-    };
-    joined.unwrap_or_else(|error| {
-        log::error!("a task of job {name} runs as Slurm started it: {error}");
-        Joined::LeftAlone
-    })
-}
-
-/// A job has a task here and has not begun; it begins now, if slurmctld says that something is committed to it. Returns true if it has begun by
-/// then, by this task or by another one. There are two kinds. One was here and had its epilog, and Slurm has started it anew without a prolog: it does so
-/// when a requeued job is let go before its credentials have expired, as `scontrol update … starttime=now` does. Of the other the registry knows
-/// nothing, and it was submitted with options of ours: a step alone has them, or there was no prolog of ours. slurmd asks for plugins that have
-/// one when it starts, and whoever installs Libra may restart it later; and where a step comes before the request for its job's prolog (srun, with
-/// PrologFlags=NoHold, on a busy machine), slurmd 22.05 takes the prolog for done, because the step's credential has made the job known to it.
-///
-/// # Errors
-/// When slurmctld does not say what is committed to it, or it cannot begin.
-fn begin_without_prolog(
-    host: &Host,
-    task: &Task<'_>,
-    ask: Ask<'_>,
-    now: Moment,
-) -> Result<bool, HostError> {
-    let ended =
-        |known: &Entry| !known.is_live() && known.begun.is_some() && known.boot == clock::boot_id();
-    let told = || noted(host, WITHOUT_SHARE, task.name).is_some();
-    let was_here = match host.registry().read(task.name) {
-        Ok(None) if task.has_terms && !told() => false,
-        Ok(Some(known)) if ended(&known) => true,
-        _ => return Ok(false),
-    };
-    let no_cap = |reason| HostError::NoCap {
-        id: task.name.to_string(),
-        reason,
-    };
-    let (line, nodes, before) = match look_up(task.name, task.user, None, ask) {
-        Claim::Commitment {
-            line,
-            nodes,
-            before,
-            ..
-        } => (line, nodes, before),
-        // Another task may have been told.
-        Claim::Unknown(reason) => return has_begun(host, task.name).ok_or(no_cap(reason)),
-        Claim::Unrecorded(reason) if was_here => {
-            reject(host, task.name, &reason);
-            return Ok(false);
-        }
-        Claim::Unrecorded(_) | Claim::GivenBack(_) | Claim::Over => return Ok(false),
-    };
-    let job = Recorded {
-        name: task.name,
-        user: task.user,
-        line: &line,
-        node: task.node,
-        nodes,
-        before,
-    };
-    let commitment =
-        Commitment::parse(job.line).map_err(|error| no_cap(errors::not_committed(&error)))?;
-    if chunks_here(&commitment, &job) == 0 {
-        return Ok(false);
-    }
-    if has_begun(host, task.name).is_some() {
-        return Ok(true);
-    }
-    // As its prolog would have done.
-    end_leftovers(host);
-    end_given_up(host, &|job| ask(job).map(|record| !record.is_here()));
-    note_suspended(host, &starting(&commitment, &job), ask);
-    let begun = match host.begin_committed_once(&starting(&commitment, &job), now.unix_time())? {
-        Some(Begun::NoRoom(reason)) => {
-            log::warn!("{reason}");
-            false
-        }
-        // Why it is not held is said to the task that joins.
-        Some(Begun::Held | Begun::Uncapped(_) | Begun::Unenforced(_)) => {
-            log::warn!(
-                "job {} had no prolog of Libra's here, and begins with its first task{}",
-                task.name,
-                match was_here {
-                    true => "",
-                    false => " (a busy slurmd, or not restarted since Libra was installed)",
-                }
-            );
-            adjust(host);
-            true
-        }
-        None => true,
-    };
-    Ok(begun)
-}
-
-/// Some(true) where the registry has this job as one that is here.
-fn has_begun(host: &Host, name: &str) -> Option<bool> {
-    let known = host.registry().read(name).ok().flatten();
-    known.filter(Entry::is_live).map(|_| true)
-}
-
 fn forget(host: &Host, name: &str) -> Result<(), HostError> {
     if host
         .registry()
@@ -410,62 +290,13 @@ fn forget(host: &Host, name: &str) -> Result<(), HostError> {
     Ok(())
 }
 
-fn without_terms(host: &Host, name: &str, pid: i32) -> Result<Joined, HostError> {
-    let rule = host.config().slurm.without_terms;
-    let placed = rule == WithoutTerms::BestEffort && host.place_best_effort(name, pid)?;
-    Ok(match placed {
-        true => Joined::BestEffort,
-        false => Joined::LeftAlone,
-    })
-}
-
-/// Slurm has put a task where it belongs, and it has begun no program yet. One of a job that [`runs_anywhere`] is let off the processors that Slurm has picked; where
-/// that cannot be done it has its share all the same, of fewer.
-///
-/// # Errors
-/// When the kernel refuses it, or the registry fails.
-pub fn placed(host: &Host, name: &str, pid: i32) -> Result<(), HostError> {
-    if runs_anywhere(host, name)? {
-        host.let_off(pid)?;
-    }
-    Ok(())
-}
-
-/// Returns true if a job is held to a share here, and so runs on all processors of the node, whichever Slurm has picked. A job that has all whole processors keeps
-/// to Slurm's, and its tasks to those that `--cpu-bind` gives them.
-///
-/// # Errors
-/// When the registry fails.
-pub fn runs_anywhere(host: &Host, name: &str) -> Result<bool, HostError> {
-    let known = host.registry().read(name)?;
-    Ok(known.is_some_and(|entry| {
-        entry.is_live() && entry.unenforced.is_none() && !host.has_all_whole(&entry)
-    }))
-}
-
-/// A task of a job has ended. `script`: what wait(2) said of the batch script, if it was that. What the job has used by now is written down: the group that Slurm made for it goes with its
-/// last step, before the epilog.
-///
-/// # Errors
-/// When the registry fails.
-pub fn left(host: &Host, name: &str, script: Option<i32>) -> Result<(), HostError> {
-    let noted = match script {
-        Some(status) => host.note_exit(name, Exit::of_wait(status)),
-        None => Ok(()),
-    };
-    match noted.and_then(|()| host.note_usage(name)) {
-        Err(HostError::UnknownJob(_)) => Ok(()),
-        other => other,
-    }
-}
-
 /// A job ends here: what is left of it in a cgroup made here is killed, that cgroup removed, and all shares are taken anew. Returns the processor
 /// seconds that it used here; None if it was not here.
 ///
 /// # Errors
 /// When its processes do not go or the registry fails.
 pub fn epilog(host: &Host, name: &str) -> Result<Option<f64>, HostError> {
-    forgive(host, name);
+    Note::forgive(host, name);
     let used = match host.end(name) {
         Ok(entry) => {
             adjust(host);
@@ -531,39 +362,15 @@ pub fn end_given_up(host: &Host, given_up: &dyn Fn(u32) -> Option<bool>) {
     });
 }
 
-/// Where something is on record of a job's tasks; None for what cannot be a job of Slurm's.
-fn note_path(host: &Host, what: &str, name: &str) -> Option<PathBuf> {
-    let number = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_digit());
-    number.then(|| host.registry().directory().join(what).join(name))
-}
-
-fn note(host: &Host, what: &str, name: &str, text: &str) -> std::io::Result<()> {
-    let path = note_path(host, what, name).ok_or(std::io::ErrorKind::InvalidInput)?;
-    if let Some(parent) = path.parent() {
-        std::fs::create_dir_all(parent)?;
-    }
-    std::fs::write(path, text)
-}
-
-fn noted(host: &Host, what: &str, name: &str) -> Option<String> {
-    std::fs::read_to_string(note_path(host, what, name)?).ok()
-}
-
-fn forgive(host: &Host, name: &str) {
-    for what in [REFUSED, WITHOUT_SHARE] {
-        if let Some(path) = note_path(host, what, name) {
-            // Mostly there is none.
-            let _ = std::fs::remove_file(path);
-        }
-    }
-}
-
 #[cfg(test)]
 #[path = "node_suspended_tests.rs"]
 mod suspended_tests;
 #[cfg(test)]
 #[path = "node_tests.rs"]
 mod tests;
+#[cfg(test)]
+#[path = "node_unanswered_tests.rs"]
+mod unanswered_tests;
 #[cfg(test)]
 #[path = "node_v2_tests.rs"]
 mod v2_tests;

@@ -14,7 +14,7 @@ fn who_stands_still_for_one_that_begins_is_promised_nothing_meanwhile() {
         let (name, mark) = (name.to_string(), mark.to_string());
         let ask = {
             let (line, own) = (line.clone(), name.clone());
-            move |number: u32| {
+            move |number: u32, _: Duration| {
                 let is_own = number.to_string() == own;
                 Some(ControllerRecord::Job(JobRecord {
                     user: 1000,

@@ -4,6 +4,7 @@
 use super::super::claim::{ControllerRecord, JobRecord};
 use super::*;
 use libra_config::Config;
+use libra_system::clock;
 use std::path::Path;
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -34,7 +35,10 @@ pub(super) fn job(claimed: Option<&str>) -> Starting<'_> {
 }
 
 /// A slurmctld that has this on record of every job, of user 1000.
-fn recorded(line: &str, nodes: u32) -> impl Fn(u32) -> Option<ControllerRecord> + use<> {
+pub(super) fn recorded(
+    line: &str,
+    nodes: u32,
+) -> impl Fn(u32, Duration) -> Option<ControllerRecord> + use<> {
     let record = ControllerRecord::Job(JobRecord {
         user: 1000,
         nodes,
@@ -44,7 +48,7 @@ fn recorded(line: &str, nodes: u32) -> impl Fn(u32) -> Option<ControllerRecord> 
         is_suspended: false,
         admin_comment: format!("libra:{line}"),
     });
-    move |_| Some(record.clone())
+    move |_, _| Some(record.clone())
 }
 
 /// slurmctld's records say what the job claims.
@@ -57,7 +61,7 @@ pub(super) fn join(host: &Host, name: &str, pid: i32) -> Joined {
 }
 
 /// A task of a job without options of ours.
-fn task_of(name: &str, pid: i32) -> Task<'_> {
+pub(super) fn task_of(name: &str, pid: i32) -> Task<'_> {
     Task {
         name,
         user: 1000,
@@ -90,14 +94,14 @@ fn is_of(span: &std::ops::RangeInclusive<f64>, time: f64) -> bool {
 }
 
 /// A child that sleeps and is killed at the end.
-struct Sleeper(Child);
+pub(super) struct Sleeper(Child);
 
 impl Sleeper {
-    fn new() -> Sleeper {
+    pub(super) fn new() -> Sleeper {
         Sleeper(Command::new("sleep").arg("1000").spawn().expect("sleep"))
     }
 
-    fn pid(&self) -> i32 {
+    pub(super) fn pid(&self) -> i32 {
         self.0.id() as i32
     }
 
@@ -152,11 +156,11 @@ fn no_deadline_is_later_for_a_slurmctld_that_takes_its_time() {
     let host = open(directory.path(), OFF);
     let spent = std::cell::Cell::new(0.0);
     let answer = recorded(LINE, 1);
-    let ask = |job: u32| {
+    let ask = |job: u32, patience: Duration| {
         let began = clock::since_boot();
         std::thread::sleep(Duration::from_millis(300));
         spent.set(spent.get() + clock::since_boot() - began);
-        answer(job)
+        answer(job, patience)
     };
     let before = clock::since_boot();
     // It was submitted at 1000.
@@ -198,7 +202,7 @@ fn a_job_from_prolog_to_epilog() {
 }
 
 /// Claims that this host has not believed: not on record, and beyond what it has.
-fn rejected(host: &Host) -> (u64, u64) {
+pub(super) fn rejected(host: &Host) -> (u64, u64) {
     let record = host.counts().expect("read");
     record.map_or((0, 0), |record| {
         let of = |rejection| record.totals.rejected(rejection);
@@ -220,7 +224,7 @@ fn what_slurmctld_has_not_on_record_is_no_promise() {
             admin_comment: String::new(),
         })),
         // The line of somebody else's job, if ever it got to this one's name.
-        recorded(LINE, 1)(12).map(|record| match record {
+        recorded(LINE, 1)(12, PROLOG_ASKS).map(|record| match record {
             ControllerRecord::Job(record) => ControllerRecord::Job(JobRecord {
                 user: 1001,
                 ..record
@@ -230,7 +234,7 @@ fn what_slurmctld_has_not_on_record_is_no_promise() {
     ] {
         let directory = tempfile::tempdir().expect("a directory");
         let host = open(directory.path(), OFF);
-        let ask = |_: u32| record.clone();
+        let ask = |_: u32, _: Duration| record.clone();
         super::prolog(&host, &job(Some(LINE)), &ask, 1000.0).expect("as one without terms");
         assert_eq!(host.registry().read("12").expect("read"), None);
         assert_eq!(rejected(&host), (1, 0));
@@ -253,9 +257,14 @@ fn the_record_counts_and_not_what_is_claimed() {
     epilog(&host, "12").expect("ended");
     let sleeper = Sleeper::new();
     let task = task_of("12", sleeper.pid());
-    let unknown = super::join(&host, &task, &|_| Some(ControllerRecord::Unknown), 1000.0);
+    let unknown = super::join(
+        &host,
+        &task,
+        &|_, _| Some(ControllerRecord::Unknown),
+        1000.0,
+    );
     assert_eq!(unknown, Joined::LeftAlone);
-    let silent = super::join(&host, &task, &|_| None, 1000.0);
+    let silent = super::join(&host, &task, &|_, _| None, 1000.0);
     assert!(matches!(silent, Joined::Refused(said) if said.contains("slurmctld did not say")));
     // It was held and let go meanwhile: what is committed to it now counts.
     let anew = LINE.replace("n1*1*0.525", "n1*1*0.75");
@@ -274,11 +283,11 @@ fn a_job_without_a_prolog_begins_with_its_first_task() {
         has_terms,
         ..task_of(name, sleeper.pid())
     };
-    let nobody = |_: u32| panic!("nothing is to be asked");
+    let nobody = |_: u32, _: Duration| panic!("nothing is to be asked");
     let left = super::join(&host, &of("12", false), &nobody, 1000.0);
     assert_eq!(left, Joined::LeftAlone);
     // Options that nothing came of are none.
-    for record in [
+    for (name, record) in ["15", "16"].into_iter().zip([
         ControllerRecord::Unknown,
         ControllerRecord::Job(JobRecord {
             user: 1000,
@@ -289,11 +298,11 @@ fn a_job_without_a_prolog_begins_with_its_first_task() {
             is_suspended: false,
             admin_comment: "a comment of the site's".to_string(),
         }),
-    ] {
-        let left = super::join(&host, &of("12", true), &|_| Some(record.clone()), 1000.0);
+    ]) {
+        let left = super::join(&host, &of(name, true), &|_, _| Some(record.clone()), 1000.0);
         assert_eq!(left, Joined::LeftAlone);
     }
-    let silent = super::join(&host, &of("12", true), &|_| None, 1000.0);
+    let silent = super::join(&host, &of("12", true), &|_, _| None, 1000.0);
     assert!(matches!(silent, Joined::Refused(said) if said.contains("slurmctld did not say")));
     let held = super::join(&host, &of("12", true), &recorded(LINE, 1), 1000.0);
     assert!(matches!(held, Joined::Held(_)), "{held:?}");
@@ -304,7 +313,7 @@ fn a_job_without_a_prolog_begins_with_its_first_task() {
         assert!(matches!(held, Joined::Held(_)), "{held:?}");
     }
     // What its prolog was told is not asked once more, however slurmctld is.
-    let given_back = recorded(LINE, 1)(12).map(|record| match record {
+    let given_back = recorded(LINE, 1)(12, PROLOG_ASKS).map(|record| match record {
         ControllerRecord::Job(record) => ControllerRecord::Job(JobRecord {
             admin_comment: format!("libra-nothing:{LINE}"),
             ..record
@@ -315,11 +324,11 @@ fn a_job_without_a_prolog_begins_with_its_first_task() {
         name: "14",
         ..job(Some(LINE))
     };
-    super::prolog(&host, &starting, &|_| given_back.clone(), 1000.0).expect("without a share");
+    super::prolog(&host, &starting, &|_, _| given_back.clone(), 1000.0).expect("without a share");
     let left = super::join(&host, &of("14", true), &nobody, 1000.0);
     assert_eq!(left, Joined::LeftAlone);
     assert_eq!(epilog(&host, "14").expect("ended"), None);
-    let asked = super::join(&host, &of("14", true), &|_| None, 1000.0);
+    let asked = super::join(&host, &of("14", true), &|_, _| None, 1000.0);
     assert!(matches!(asked, Joined::Refused(_)), "{asked:?}");
     // More than any host has.
     let impossible = line(1, 65536, 1, "n1*1*1");
@@ -327,23 +336,6 @@ fn a_job_without_a_prolog_begins_with_its_first_task() {
     assert_eq!(left, Joined::LeftAlone);
     assert_eq!(rejected(&host), (0, 1));
     assert!(epilog(&host, "12").expect("ended").is_some());
-}
-
-#[test]
-fn a_slurmctld_that_does_not_answer_is_a_fault() {
-    for (rule, runs) in [("refuse", false), ("admit", true)] {
-        let directory = tempfile::tempdir().expect("a directory");
-        let host = open(
-            directory.path(),
-            &format!("{OFF}[slurm]\non-fault = '{rule}'\n"),
-        );
-        let said = super::prolog(&host, &job(Some(LINE)), &|_| None, 1000.0).expect_err("unasked");
-        assert!(said.contains("scontrol ping"), "{said}");
-        let task = Sleeper::new();
-        let joined = join(&host, "12", task.pid());
-        assert_eq!(joined == Joined::LeftAlone, runs, "{joined:?}");
-        assert_eq!(rejected(&host), (0, 0));
-    }
 }
 
 #[test]
@@ -359,7 +351,7 @@ fn nothing_is_asked_for_a_job_without_a_claim() {
         name: "13",
         ..job(None)
     };
-    let nobody = |_: u32| -> Option<ControllerRecord> { panic!("asked") };
+    let nobody = |_: u32, _: Duration| -> Option<ControllerRecord> { panic!("asked") };
     super::prolog(&host, &starting, &nobody, 1000.0).expect("nothing to do");
 }
 

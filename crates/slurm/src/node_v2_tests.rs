@@ -4,7 +4,7 @@ use super::tests::{DEADLINE, ESTIMATE, LINE, groups, has_v2, hierarchy, job, joi
 use super::*;
 use libra_host::control::ControlLoop;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 

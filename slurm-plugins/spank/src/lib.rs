@@ -80,7 +80,7 @@ impl Plugin for Libra {
                 claimed: claimed.as_deref(),
                 node: &here,
             };
-            let ask = |job| ask::job(job, &here, ask::PATIENCE);
+            let ask = |job, patience| ask::job(job, &here, patience);
             node::prolog(&host, &starting, &ask, clock::unix_time())
         });
         say("prolog", done);
@@ -92,11 +92,15 @@ impl Plugin for Libra {
         }
         let name = job(call)?;
         let host = match open(call) {
-            Ok(host) => host,
+            // What it waits for slurmctld is none of the registry's time.
+            Ok(host) => {
+                let asks = node::patience(&host);
+                host.patient_for(node::PATIENCE + asks)
+            }
             Err(problem) => return without_host(call, &name, problem),
         };
         let here = node_name();
-        let ask = |job| ask::job(job, &here, ask::PATIENCE);
+        let ask = |job, patience| ask::job(job, &here, patience);
         let task = Task {
             name: &name,
             // Slurm always says it of a task. Nobody else's commitment is found under this number.
@@ -116,6 +120,11 @@ impl Plugin for Libra {
                 });
                 let is_held = matches!(joined, Joined::Held(_)) && host.unenforced().is_none();
                 RUNS_ANYWHERE.store(is_held && anywhere, Ordering::Relaxed);
+                if is_held && anywhere {
+                    // Where this one had to wait for slurmctld, its slurmstepd has asked before there was a job to be let off.
+                    let own = std::process::id() as i32;
+                    say_placed(node::placed(&host, &name, own).map_err(|error| error.to_string()));
+                }
                 // Whole seconds, and never later than it is.
                 if deadline.is_finite() {
                     call.set(DEADLINE, &format!("{:.0}", deadline.floor()));
@@ -132,11 +141,9 @@ impl Plugin for Libra {
             return;
         };
         let done = open(call).and_then(|host| {
-            node::placed(&host, &job(call)?, task).map_err(|error| {
-                format!("it stays on the processors that Slurm has picked: {error}")
-            })
+            node::placed(&host, &job(call)?, task).map_err(|error| error.to_string())
         });
-        say("the place of a task", done);
+        say_placed(done);
     }
 
     /// task/affinity has bound it by now.
@@ -169,6 +176,12 @@ impl Plugin for Libra {
         });
         say("epilog", done);
     }
+}
+
+fn say_placed(done: Result<(), String>) {
+    let done =
+        done.map_err(|error| format!("it stays on the processors that Slurm has picked: {error}"));
+    say("the place of a task", done);
 }
 
 fn say(hook: &str, done: Result<(), String>) {

@@ -16,11 +16,7 @@ use std::os::fd::{AsRawFd, FromRawFd};
 use std::panic::catch_unwind;
 use std::time::{Duration, Instant};
 
-/// How long a question may take, with everything. A prolog waits for it, and so does the job. Where slurmctld is killed while it starts a job,
-/// it starts it a second time when it is there again; slurmd drains the node ("Duplicate jobid") if the first prolog still waits then.
-pub const PATIENCE: Duration = Duration::from_secs(3);
-
-/// slurmctld that did not answer (it is just being restarted) is asked again so much later.
+/// slurmctld that did not answer (it is just being restarted) is asked again so much later, and the later the longer it has been silent: a cluster of nodes asks.
 const AGAIN: Duration = Duration::from_millis(500);
 
 /// A job that was held and has just been let go is asked anew by slurmctld's plugin, with its next poll of the queue. So long it is waited for.
@@ -46,6 +42,7 @@ pub fn job(number: u32, here: &str, patience: Duration) -> Option<ControllerReco
     }
     // SAFETY: just made, and in nobody else's hands.
     let (from, to) = unsafe { (File::from_raw_fd(ends[0]), File::from_raw_fd(ends[1])) };
+    let own = std::process::id();
     // SAFETY: the child only calls `child`, which never returns.
     match unsafe { libc::fork() } {
         -1 => {
@@ -57,7 +54,7 @@ pub fn job(number: u32, here: &str, patience: Duration) -> Option<ControllerReco
         }
         0 => {
             drop(from);
-            child(number, here, to, until)
+            child(own, number, here, to, until)
         }
         pid => {
             drop(to);
@@ -75,23 +72,30 @@ pub fn job(number: u32, here: &str, patience: Duration) -> Option<ControllerReco
 }
 
 /// The child: asks until there is an answer. Whoever waits for it ends it, or its time is up.
-fn child(number: u32, here: &str, mut to: File, until: Instant) -> ! {
+fn child(asking: u32, number: u32, here: &str, mut to: File, until: Instant) -> ! {
     let began = Instant::now();
     let asked = catch_unwind(move || {
         // SAFETY: they take numbers; the child is to go with who asked, also where that is killed.
         unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+        // It may have gone before that was said.
+        if std::os::unix::process::parent_id() != asking {
+            return;
+        }
         // SAFETY: null is the site's own configuration. Doing it twice does nothing.
         unsafe { slurm::slurm_init(std::ptr::null()) };
+        let mut undecided_since = None;
         while Instant::now() < until {
             let decided = |record: &ControllerRecord| {
                 let undecided = matches!(record, ControllerRecord::Job(job) if job.is_undecided());
-                !undecided || Instant::now() > began + UNDECIDED
+                // Not before it has answered at all: it judges with its own polls.
+                let since = *undecided_since.get_or_insert_with(Instant::now);
+                !undecided || since.elapsed() > UNDECIDED
             };
             if let Some(record) = queue::record(number, here).filter(decided) {
                 let _ = to.write_all(record.to_text().as_bytes());
                 return;
             }
-            std::thread::sleep(AGAIN);
+            std::thread::sleep(AGAIN.max(began.elapsed() / 8));
         }
     });
     // SAFETY: it takes a number. Nothing of the parent's is run or flushed a second time.

@@ -56,10 +56,32 @@ impl Registry {
     /// # Errors
     /// When it is not to be had: one and the same process has held it for 20 s, or as long as this one can wait, or the queue is that long.
     pub fn lock(&self) -> Result<Lock, RegistryError> {
-        let (path, mut file) = self.lock_file(LOCK)?;
+        let patience = (self.limit).map_or(PATIENCE, |limit| limit.left(Instant::now()));
+        // All that could be waited, of which a lock before may have had the most.
+        let whole = self.limit.map_or(PATIENCE, |limit| limit.patience);
+        self.take(LOCK, patience, LONGEST, whole.min(PATIENCE))
+    }
+
+    /// Takes another lock of this registry's directory: one who does something that takes its time, while the others who would do the same wait, and
+    /// nobody who decides. Waits no longer than `patience`.
+    ///
+    /// # Errors
+    /// When it is not to be had in that time, or at all.
+    pub fn turn(&self, name: &str, patience: Duration) -> Result<Lock, RegistryError> {
+        self.take(name, patience, patience, patience)
+    }
+
+    /// `patience`: for a lock that does not move on, of which `said` is told; `longest`: altogether.
+    fn take(
+        &self,
+        name: &str,
+        patience: Duration,
+        longest: Duration,
+        said: Duration,
+    ) -> Result<Lock, RegistryError> {
+        let (path, mut file) = self.lock_file(name)?;
         let start = Instant::now();
-        let patience = self.limit.map_or(PATIENCE, |limit| limit.left(start));
-        let mut queue = Queue::new(start, turn(&file), patience);
+        let mut queue = Queue::new(start, turn(&file), patience, longest);
         // The kernel's own waiting has no time limit, and a signal handler to break it is worse.
         let mut pause = Duration::from_micros(200);
         loop {
@@ -76,9 +98,7 @@ impl Registry {
             match queue.poll(now, turn(&file)) {
                 Wait::On => {}
                 Wait::Stuck => {
-                    // All that could be waited, of which a lock before may have had the most.
-                    let whole = self.limit.map_or(PATIENCE, |limit| limit.patience);
-                    let seconds = whole.min(PATIENCE).as_secs();
+                    let seconds = said.as_secs();
                     return Err(RegistryError::Locked { path, seconds });
                 }
                 Wait::TooLong => return Err(RegistryError::Busy { path }),
@@ -100,6 +120,7 @@ struct Queue {
     moved: Instant,
     turn: u64,
     patience: Duration,
+    longest: Duration,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -110,12 +131,13 @@ enum Wait {
 }
 
 impl Queue {
-    fn new(start: Instant, turn: u64, patience: Duration) -> Queue {
+    fn new(start: Instant, turn: u64, patience: Duration, longest: Duration) -> Queue {
         Queue {
             start,
             moved: start,
             turn,
             patience,
+            longest,
         }
     }
 
@@ -125,7 +147,7 @@ impl Queue {
         }
         if now - self.moved > self.patience {
             Wait::Stuck
-        } else if now - self.start > LONGEST {
+        } else if now - self.start > self.longest {
             Wait::TooLong
         } else {
             Wait::On
@@ -188,10 +210,10 @@ mod tests {
     fn a_queue_that_moves_is_no_fault_and_a_holder_that_hangs_is() {
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
-        let mut queue = Queue::new(start, 7, PATIENCE);
+        let mut queue = Queue::new(start, 7, PATIENCE, LONGEST);
         assert_eq!(queue.poll(at(20), 7), Wait::On);
         assert_eq!(queue.poll(at(21), 7), Wait::Stuck);
-        let mut queue = Queue::new(start, 7, PATIENCE);
+        let mut queue = Queue::new(start, 7, PATIENCE, LONGEST);
         for minute in 1..=10 {
             for second in 0..6 {
                 assert_eq!(
