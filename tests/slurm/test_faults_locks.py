@@ -202,7 +202,7 @@ class SilentController(SiteCase):
         self.assertAlmostEqual(self.quota(job, node), 0.3, delta=0.02)
         [places] = slurm.wait("it has said where it runs", lambda: re.findall(r"^\s*([\d,-]+)$", slurm.output(job), re.MULTILINE))
         self.assertEqual(numbers(places), numbers((CPUSET / "cpuset.cpus").read_text()))
-        self.assertIn(f"job {job} begins with its first task: slurmctld did not answer its prolog in time", slurm.log(node))
+        self.assertIn(f"job {job} begins with its first task: its prolog could not", slurm.log(node))
         self.assertNotIn("DRAIN", slurm.node(node)["State"])
         end.touch()
         self.met(job)

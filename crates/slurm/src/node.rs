@@ -21,6 +21,7 @@ use super::claim::{Ask, Claim, ControllerRecord, Records, look_up};
 use libra_config::OnFault;
 use libra_core::commitment::Commitment;
 use libra_host::entry::Entry;
+use libra_host::registry::RegistryError;
 use libra_host::session::{self, Begun};
 use libra_host::{Host, HostError};
 use libra_metrics::Rejection;
@@ -88,7 +89,7 @@ pub fn prolog(host: &Host, job: &Starting<'_>, ask: Ask<'_>, now: f64) -> Result
         adjust(host);
         begun
     });
-    let is_answered = !matches!(begun, Err(NotBegun::Unanswered(_)));
+    let is_for_good = !matches!(begun, Err(NotBegun::ForNow(_)));
     let problem = match begun {
         Ok(true) => return Ok(()),
         Ok(false) => {
@@ -100,14 +101,14 @@ pub fn prolog(host: &Host, job: &Starting<'_>, ask: Ask<'_>, now: f64) -> Result
             }
             return Ok(());
         }
-        Err(NotBegun::Unanswered(problem) | NotBegun::Failed(problem)) => problem,
+        Err(NotBegun::ForNow(problem) | NotBegun::Failed(problem)) => problem,
     };
     let mut problem = format!("job {} is not held to its share: {problem}", job.name);
     if host.config().slurm.on_fault == OnFault::Refuse {
-        let noted = match is_answered {
+        let noted = match is_for_good {
             false => {
-                problem.push_str("; its tasks wait and ask again");
-                Note::Unanswered.write(host, job.name, job.claimed.unwrap_or_default())
+                problem.push_str("; its tasks wait and try again");
+                Note::NotYet.write(host, job.name, job.claimed.unwrap_or_default())
             }
             // One that is in the registry without a cgroup needs no further record.
             true if host.usage(job.name).is_ok() => Ok(()),
@@ -124,8 +125,8 @@ pub fn prolog(host: &Host, job: &Starting<'_>, ask: Ask<'_>, now: f64) -> Result
 
 /// Why a job has not begun here, for slurmd's log.
 enum NotBegun {
-    /// slurmctld did not say in time what is committed to it.
-    Unanswered(String),
+    /// slurmctld did not say in time what there is to know of it, or the registry is locked.
+    ForNow(String),
     /// It cannot begin.
     Failed(String),
 }
@@ -169,7 +170,7 @@ fn begin_claimed(
             log::info!("job {} is over before it began here", job.name);
             return Ok(false);
         }
-        Claim::Unknown(problem) => return Err(NotBegun::Unanswered(problem)),
+        Claim::Unknown(problem) => return Err(NotBegun::ForNow(problem)),
     };
     let recorded = Recorded {
         name: job.name,
@@ -179,7 +180,7 @@ fn begin_claimed(
         nodes,
         before,
     };
-    begin(host, &recorded, ask, now).map_err(NotBegun::Failed)
+    begin(host, &recorded, ask, now)
 }
 
 /// A claim of something that nobody has promised.
@@ -197,47 +198,75 @@ fn reject(host: &Host, name: &str, reason: &str) {
 }
 
 /// Where a job finds less room than was promised to it, somebody stands still for it, as slurmctld says: Slurm tells nobody here.
-fn note_suspended(host: &Host, job: &session::Starting<'_>, ask: Records<'_>) {
+///
+/// # Errors
+/// When slurmctld does not say it of one of them, or the registry is locked: begun now, the job would have what they leave. Where the site admits
+/// without a promise it begins with that.
+fn note_suspended(
+    host: &Host,
+    job: &session::Starting<'_>,
+    ask: Records<'_>,
+) -> Result<(), NotBegun> {
     // For whole processors alone.
     if !job.commitment.request.terms.class.is_whole() {
-        return;
+        return Ok(());
     }
     let asked = job.share * job.slots as f64;
     let noted = host.in_its_way(job.id, asked).and_then(|others| {
         for other in others {
-            let record = other.parse().ok().and_then(ask);
-            let is_still = |record: &ControllerRecord| {
-                matches!(record, ControllerRecord::Job(job) if job.is_suspended && going_on_by(&job.admin_comment).is_some())
+            let Ok(number) = other.parse() else {
+                continue;
             };
-            if record.is_some_and(|record| is_still(&record)) {
+            let Some(record) = ask(number) else {
+                return Ok(Some(format!(
+                    "slurmctld did not say in time whether job {other} stands still for it; see that it answers this node ('scontrol ping')"
+                )));
+            };
+            let is_still = matches!(record, ControllerRecord::Job(job) if job.is_suspended && going_on_by(&job.admin_comment).is_some());
+            if is_still {
                 host.note_suspended(&other, true)?;
             }
         }
-        Ok(())
+        Ok(None)
     });
-    if let Err(error) = noted {
-        log::error!(
-            "job {}: who stands still for it is not known: {error}",
-            job.id
-        );
+    let (problem, passes) = match noted {
+        Ok(None) => return Ok(()),
+        Ok(Some(silence)) => (silence, true),
+        Err(error) => (error.to_string(), may_pass(&error)),
+    };
+    let problem = format!("who stands still for it is not known: {problem}");
+    if passes && host.config().slurm.on_fault == OnFault::Refuse {
+        return Err(NotBegun::ForNow(problem));
     }
+    log::error!("job {}: {problem}; it has what is left", job.id);
+    Ok(())
 }
 
-fn begin(host: &Host, job: &Recorded<'_>, ask: Records<'_>, now: Moment) -> Result<bool, String> {
-    let commitment = Commitment::parse(job.line).map_err(|error| errors::not_committed(&error))?;
+fn begin(host: &Host, job: &Recorded<'_>, ask: Records<'_>, now: Moment) -> Result<bool, NotBegun> {
+    let commitment = Commitment::parse(job.line)
+        .map_err(|error| NotBegun::Failed(errors::not_committed(&error)))?;
     if !has_chunks_here(host, &commitment, job) {
         return Ok(false);
     }
-    note_suspended(host, &starting(&commitment, job), ask);
+    note_suspended(host, &starting(&commitment, job), ask)?;
     match host.begin_committed(&starting(&commitment, job), now.unix_time()) {
         Ok(Begun::Held | Begun::Uncapped(_)) => Ok(true),
         Ok(Begun::NoRoom(reason)) => {
             log::warn!("{reason}");
             Ok(false)
         }
-        Ok(Begun::Unenforced(reason)) => Err(reason),
-        Err(error) => Err(error.to_string()),
+        Ok(Begun::Unenforced(reason)) => Err(NotBegun::Failed(reason)),
+        Err(error) if may_pass(&error) => Err(NotBegun::ForNow(error.to_string())),
+        Err(error) => Err(NotBegun::Failed(error.to_string())),
     }
+}
+
+/// Returns true where another process keeps the registry's lock: nothing was begun, and it may be free soon.
+fn may_pass(error: &HostError) -> bool {
+    matches!(
+        error,
+        HostError::Registry(RegistryError::Locked { .. } | RegistryError::Busy { .. })
+    )
 }
 
 /// False where the job has more nodes than chunks, and this is one of those beyond: said, and counted.

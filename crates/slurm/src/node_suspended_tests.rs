@@ -1,7 +1,7 @@
 //! What a node makes of a job that stands still for another one.
 
 use super::super::claim::JobRecord;
-use super::tests::{LINE, OFF, job, open};
+use super::tests::{LINE, OFF, Sleeper, job, open, task_of};
 use super::*;
 
 #[test]
@@ -47,6 +47,35 @@ fn who_stands_still_for_one_that_begins_is_promised_nothing_meanwhile() {
     assert_eq!(begins("13", false, ":goes-on-by=3000"), 0.0);
     assert_eq!(begins("14", true, ""), 0.0);
     assert!(!still("12"));
+    // Of the one in its way nothing is said: it does not begin with what that one leaves, and its task asks again.
+    let line = whole.clone();
+    let silent = |number: u32, _: Duration| match number {
+        16 => Some(ControllerRecord::Job(JobRecord {
+            user: 1000,
+            nodes: 1,
+            before: 0,
+            is_here: true,
+            is_running: true,
+            is_suspended: false,
+            admin_comment: format!("libra:{line}"),
+        })),
+        _ => None,
+    };
+    let starting = Starting {
+        name: "16",
+        ..job(Some(&whole))
+    };
+    let said = super::prolog(&host, &starting, &silent, 2000.0).expect_err("silence");
+    assert!(
+        said.contains("stands still for it") && said.ends_with("try again"),
+        "{said}"
+    );
+    assert_eq!(host.registry().read("16").expect("a registry"), None);
+    let sleeper = Sleeper::new();
+    let task = task_of("16", sleeper.pid());
+    let refused = super::join(&host, &task, &silent, 2000.0);
+    assert!(matches!(refused, Joined::Refused(_)), "{refused:?}");
+    assert_eq!(host.registry().read("16").expect("a registry"), None);
     assert_eq!(begins("15", true, ":goes-on-by=3000"), 1.0);
     assert!(still("12") && !still("15"));
     host.note_suspended("12", false).expect("a registry");

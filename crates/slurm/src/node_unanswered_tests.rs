@@ -74,7 +74,7 @@ fn what_a_prolog_is_not_told_in_time_its_tasks_ask() {
         other.begun = other.begun.map(|begun| begun - 11.0);
         host.registry().write(&other).expect("written");
         let said = super::prolog(&host, &job(Some(LINE)), &silent, 1000.0).expect_err("unasked");
-        assert!(said.ends_with("its tasks wait and ask again"), "{said}");
+        assert!(said.ends_with("its tasks wait and try again"), "{said}");
         assert_eq!(asked.get(), 1);
         (directory, host)
     };
@@ -198,6 +198,23 @@ fn what_a_task_writes_is_not_for_its_user() {
         std::fs::read_to_string(&elsewhere).expect("there"),
         "as it was"
     );
+}
+
+#[test]
+fn what_a_locked_registry_keeps_a_prolog_from_its_tasks_do() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let host = open(directory.path(), OFF);
+    let lock = host.registry().lock().expect("free");
+    let brief = open(directory.path(), OFF).patient_for(Duration::from_millis(100));
+    let said = prolog(&brief, &job(Some(LINE)), 1000.0).expect_err("locked");
+    assert!(
+        said.contains("/lock has been locked") && said.ends_with("try again"),
+        "{said}"
+    );
+    drop(lock);
+    let sleeper = Sleeper::new();
+    let held = join(&host, "12", sleeper.pid());
+    assert!(matches!(held, Joined::Held(_)), "{held:?}");
 }
 
 #[test]

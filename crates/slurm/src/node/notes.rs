@@ -18,18 +18,18 @@ pub(super) enum Note {
     Refused,
     /// It runs here without a share, as its prolog was told.
     WithoutShare,
-    /// slurmctld did not answer its prolog, so its tasks ask; the text is what its environment claims.
-    Unanswered,
+    /// Its prolog could not begin it for now, so its tasks try; the text is what its environment claims, or nothing on a disk that was full.
+    NotYet,
 }
 
 impl Note {
-    const ALL: [Note; 3] = [Note::Refused, Note::WithoutShare, Note::Unanswered];
+    const ALL: [Note; 3] = [Note::Refused, Note::WithoutShare, Note::NotYet];
 
     fn directory(self) -> &'static str {
         match self {
             Note::Refused => "refused",
             Note::WithoutShare => "without-share",
-            Note::Unanswered => "unanswered",
+            Note::NotYet => "not-yet",
         }
     }
 

@@ -3,8 +3,8 @@
 use super::super::claim::{Ask, Claim, look_up};
 use super::notes::Note;
 use super::{
-    PROLOG_ASKS, Recorded, TASK_ASKS, adjust, end_given_up, end_leftovers, has_chunks_here,
-    note_suspended, reject, reject_claim_of, starting,
+    NotBegun, PROLOG_ASKS, Recorded, TASK_ASKS, adjust, end_given_up, end_leftovers,
+    has_chunks_here, note_suspended, reject, reject_claim_of, starting,
 };
 use libra_config::{OnFault, WithoutTerms};
 use libra_core::commitment::Commitment;
@@ -93,7 +93,7 @@ pub fn join(host: &Host, task: &Task<'_>, ask: Ask<'_>, now: f64) -> Joined {
 }
 
 /// A job has a task here and has not begun; it begins now, if slurmctld says that something is committed to it. Returns true if it has begun by
-/// then, by this task or by another one. There are three kinds. Of one slurmctld did not say in time to the prolog what is committed to it. One was here and had its epilog, and Slurm has started it anew without a prolog: it does so
+/// then, by this task or by another one. There are three kinds. One the prolog could not begin for now: slurmctld did not say in time what is committed to it, or the registry was locked. One was here and had its epilog, and Slurm has started it anew without a prolog: it does so
 /// when a requeued job is let go before its credentials have expired, as `scontrol update … starttime=now` does. Of the third the registry knows
 /// nothing, and it was submitted with options of ours: a step alone has them, or there was no prolog of ours. slurmd asks for plugins that have
 /// one when it starts, and whoever installs Libra may restart it later; and where a step comes before the request for its job's prolog (srun, with
@@ -112,14 +112,12 @@ fn begin_with_task(
     let ended =
         |known: &Entry| !known.is_live() && known.begun.is_some() && known.boot == clock::boot_id();
     let told = || Note::WithoutShare.read(host, task.name).is_some();
-    let unanswered = Note::Unanswered.read(host, task.name);
+    let not_yet = Note::NotYet.read(host, task.name);
     let was_here = match host.registry().read(task.name) {
-        Ok(None) if (task.has_terms || unanswered.is_some()) && !told() => false,
+        Ok(None) if (task.has_terms || not_yet.is_some()) && !told() => false,
         Ok(Some(known)) if ended(&known) => true,
         // Of another boot, before numbers were given again.
-        Ok(Some(known)) if unanswered.is_some() && known.boot != clock::boot_id() && !told() => {
-            false
-        }
+        Ok(Some(known)) if not_yet.is_some() && known.boot != clock::boot_id() && !told() => false,
         _ => return Ok(false),
     };
     let no_cap = |reason| HostError::NoCap {
@@ -140,7 +138,7 @@ fn begin_with_task(
     let _turn = turn.map_err(|error| {
         let error = match error {
             RegistryError::Locked { .. } | RegistryError::Busy { .. } => {
-                "another task of this job has asked slurmctld all the time what is committed to it; see that it answers this node ('scontrol ping')".to_string()
+                "another task of this job has tried all the time to begin it here; slurmd's log says what it waited for".to_string()
             }
             other => other.to_string(),
         };
@@ -154,9 +152,15 @@ fn begin_with_task(
         Ok(false)
     };
     let first = &|number| ask(number, until.saturating_duration_since(Instant::now()));
-    let claim = look_up(task.name, task.user, unanswered.as_deref(), first);
+    // A full disk keeps a note's name without its text.
+    let claimed = not_yet.as_deref().filter(|claimed| !claimed.is_empty());
+    let claim = look_up(task.name, task.user, claimed, first);
     // It answers, or nobody gets here; that one was the last to wait for it does not mean that others are not asked about.
-    let ask = &|number| ask(number, PROLOG_ASKS);
+    let then = &|number| {
+        let left = until.saturating_duration_since(Instant::now());
+        ask(number, left.max(PROLOG_ASKS))
+    };
+    let others = &|number| ask(number, PROLOG_ASKS);
     let (line, nodes, before) = match claim {
         Claim::Commitment {
             line,
@@ -170,7 +174,7 @@ fn begin_with_task(
             (line, nodes, before)
         }
         Claim::Unknown(reason) => return Err(no_cap(reason)),
-        Claim::Over if unanswered.is_some() => {
+        Claim::Over if not_yet.is_some() => {
             return Err(no_cap(
                 "slurmctld says that it does not run: it is over, or will be started anew"
                     .to_string(),
@@ -178,12 +182,12 @@ fn begin_with_task(
         }
         Claim::Unrecorded(reason) => {
             // Options that nothing came of claim nothing.
-            if was_here || unanswered.is_some() {
+            if was_here || not_yet.is_some() {
                 reject_claim_of(host, task.name, &reason);
             }
             return without_share();
         }
-        Claim::GivenBack(reason) if unanswered.is_some() => {
+        Claim::GivenBack(reason) if not_yet.is_some() => {
             log::info!(
                 "job {}: {reason}; it gets what a job without terms gets",
                 task.name
@@ -207,8 +211,12 @@ fn begin_with_task(
     }
     // As its prolog would have done.
     end_leftovers(host);
-    end_given_up(host, &|job| ask(job).map(|record| !record.is_here()));
-    note_suspended(host, &starting(&commitment, &job), ask);
+    end_given_up(host, &|job| others(job).map(|record| !record.is_here()));
+    if let Err(NotBegun::ForNow(problem) | NotBegun::Failed(problem)) =
+        note_suspended(host, &starting(&commitment, &job), then)
+    {
+        return Err(no_cap(problem));
+    }
     let begun = match host.begin_committed_once(&starting(&commitment, &job), now.unix_time())? {
         Some(Begun::NoRoom(reason)) => {
             log::warn!("{reason}");
@@ -217,10 +225,10 @@ fn begin_with_task(
         // Why it is not held is said to the task that joins.
         Some(Begun::Held | Begun::Uncapped(_) | Begun::Unenforced(_)) => {
             let begins = |why| format!("job {} begins with its first task: {why}", task.name);
-            match (unanswered.is_some(), was_here) {
+            match (not_yet.is_some(), was_here) {
                 // Nothing is wrong here. A warning would be in its output.
                 (true, _) => {
-                    log::info!("{}", begins("slurmctld did not answer its prolog in time"))
+                    log::info!("{}", begins("its prolog could not"))
                 }
                 (false, true) => log::warn!("{}", begins("it had no prolog of Libra's here")),
                 (false, false) => log::warn!(
