@@ -1,0 +1,201 @@
+//! What an admitting process does with the accounts: holds, their jobs, and jobs that run once more.
+
+use super::*;
+
+const LINE: &str = "v=1:token=17:submitted=1800000000:estimate=10:deadline=20:budget=15:type=hard:penalty=0:price=10:\
+    chunks=1:processors=1:memory=0:scatter=0:count=1:payer=user/alice:at=n1*1*0.525";
+
+fn payments(place: &LedgerPaths) -> payments::Payments {
+    let text = format!(
+        "[accounts]\nmode = \"on\"\nledger = \"{}\"\nlive = \"{}\"\n",
+        place.ledger.display(),
+        place.live.display()
+    );
+    let config = libra_config::Config::from_toml(&text).expect("valid");
+    let opened = payments::Payments::open(&config, "pbs", false);
+    opened.expect("opens").expect("on")
+}
+
+#[test]
+fn a_hold_of_a_clock_that_was_ahead_goes_with_its_job_and_not_in_years() {
+    let place = LedgerPaths::new();
+    let mut live = place.open();
+    live.set_account(&user("alice"), None, at(0)).expect("made");
+    live.deposit(&user("alice"), credits(100), (None, None), at(0))
+        .expect("paid in");
+    let commitment = libra_core::commitment::Commitment::parse(LINE).expect("a line");
+    let mut payments = payments(&place);
+    let (now, later) = (1_800_000_000.0, 1_800_000_000.0 + 400.0 * 86_400.0);
+    let payer = payments.payer("alice", None, later).expect("pays");
+    payments.hold(&payer, &commitment, later).expect("held");
+    let ledger = Ledger::open(&place.ledger).expect("opens");
+    flush(&live, &ledger).expect("writes");
+    let found = check::check(&live, &ledger, NOW).expect("reads");
+    let said = found.notes.join("\n");
+    assert!(
+        said.contains("1 open holds are of a time to come") && said.contains("2028-"),
+        "{said}"
+    );
+    // With its job it stays, without it is free again.
+    let mut compare = |jobs: &[libra_core::commitment::Commitment]| {
+        let none = std::collections::HashSet::new();
+        payments
+            .reconcile(jobs.iter(), none, now, now)
+            .expect("compares")
+    };
+    assert_eq!(
+        compare(std::slice::from_ref(&commitment)),
+        Vec::<String>::new()
+    );
+    assert_eq!(compare(&[]).len(), 1);
+    assert_eq!(available(&live, "alice", 0), credits(100));
+    place.check(&live);
+}
+
+#[test]
+fn a_hold_that_is_a_little_ahead_is_not_taken_from_a_job_that_is_new() {
+    let place = LedgerPaths::new();
+    let mut live = place.open();
+    live.set_account(&user("alice"), None, at(0)).expect("made");
+    live.deposit(&user("alice"), credits(100), (None, None), at(0))
+        .expect("paid in");
+    let commitment = libra_core::commitment::Commitment::parse(LINE).expect("a line");
+    let mut payments = payments(&place);
+    let now = 1_800_000_000.0;
+    let payer = payments.payer("alice", None, now).expect("pays");
+    payments
+        .hold(&payer, &commitment, now + 300.0)
+        .expect("held");
+    let none = std::collections::HashSet::new();
+    let log = payments
+        .reconcile([].iter(), none, now, now)
+        .expect("compares");
+    assert_eq!(
+        (log.len(), payments.open_holds().expect("reads").len()),
+        (0, 1)
+    );
+}
+
+#[test]
+fn nobody_gets_a_promise_without_a_payer_where_accounts_are_out_of_order() {
+    use super::budget_gate::{BudgetGate, Denied};
+    use libra_config::OnFault;
+    let place = LedgerPaths::new();
+    std::fs::remove_file(&place.ledger).expect("gone");
+    let text = format!(
+        "[accounts]\nmode = \"on\"\nledger = \"{}\"\nlive = \"{}\"\n",
+        place.ledger.display(),
+        place.live.display()
+    );
+    let config = libra_config::Config::from_toml(&text).expect("valid");
+    let denied = |rule| {
+        let gate = BudgetGate::open(&config, "pbs", rule, false);
+        assert!(gate.is_on() && gate.is_broken());
+        gate.payer("alice", None, 5.0, 0.0)
+            .expect_err("nobody pays")
+    };
+    let refused = denied(OnFault::Refuse);
+    assert!(matches!(refused, Denied::Fault(_)), "{refused:?}");
+    assert!(matches!(denied(OnFault::Admit), Denied::Unpromised(_)));
+}
+
+#[test]
+fn an_array_that_is_given_up_gets_back_what_its_other_subjobs_would_have_cost() {
+    use super::payments::Payments;
+    use super::settlement::{End, HowEnded};
+    let place = LedgerPaths::new();
+    let mut live = place.open();
+    live.set_account(&user("alice"), None, at(0)).expect("made");
+    live.deposit(&user("alice"), credits(100), (None, None), at(0))
+        .expect("paid in");
+    let text = format!(
+        "[accounts]\nmode = \"on\"\nledger = \"{}\"\nlive = \"{}\"\n",
+        place.ledger.display(),
+        place.live.display()
+    );
+    let config = libra_config::Config::from_toml(&text).expect("valid");
+    let line = "v=1:token=17:submitted=1800000000:estimate=10:deadline=20:budget=15:type=hard:penalty=0:price=10:\
+        chunks=1:processors=1:memory=0:scatter=0:count=3:payer=user/alice:at=n1*3*0.525";
+    let commitment = libra_core::commitment::Commitment::parse(line).expect("a line");
+    let mut payments = Payments::open(&config, "pbs", false)
+        .expect("opens")
+        .expect("on");
+    let now = 1_800_000_000.0;
+    let payer = payments.payer("alice", None, now).expect("pays");
+    payments.hold(&payer, &commitment, now).expect("held");
+    assert_eq!(available(&live, "alice", 0), credits(70));
+    let end = End {
+        how: HowEnded::Itself,
+        took: 15.0,
+        used: Some(10.0),
+        waited: None,
+        restarted: false,
+    };
+    let paid = payments.ended(&commitment, 0, &end, now).expect("settles");
+    assert_eq!(paid.expect("once").charged, credits(10));
+    payments.never_began(&commitment, now).expect("released");
+    assert_eq!(available(&live, "alice", 0), credits(90));
+    place.check(&live);
+}
+
+#[test]
+fn two_registries_leave_each_others_holds_alone() {
+    let place = LedgerPaths::new();
+    let mut live = place.open();
+    live.set_account(&user("alice"), None, at(0)).expect("made");
+    live.deposit(&user("alice"), credits(100), (None, None), at(0))
+        .expect("paid in");
+    let commitment = libra_core::commitment::Commitment::parse(LINE).expect("a line");
+    let [mut one, mut other] = [payments(&place), payments(&place)];
+    other.tell_apart("0123456789abcdef");
+    let now = commitment.submitted;
+    let payer = one.payer("alice", None, now).expect("pays");
+    // The same number and second in both.
+    for payments in [&mut one, &mut other] {
+        payments.hold(&payer, &commitment, now).expect("held");
+        assert_eq!(payments.open_holds().expect("reads").len(), 1);
+    }
+    // One compares when its job is there, the other when its own is gone.
+    let later = now + 1000.0;
+    let none = std::collections::HashSet::new;
+    one.reconcile([&commitment].into_iter(), none(), later, later)
+        .expect("compares");
+    other
+        .reconcile(std::iter::empty(), none(), later, later)
+        .expect("compares");
+    let left = |payments: &payments::Payments| payments.open_holds().expect("reads").len();
+    assert_eq!((left(&one), left(&other)), (1, 0));
+    place.check(&live);
+}
+
+#[test]
+fn another_run_is_paid_for_in_full_or_not_at_all_and_what_is_left_is_given_back() {
+    use super::AccountsError;
+    let place = LedgerPaths::new();
+    let mut live = place.open();
+    live.set_account(&user("alice"), None, at(0)).expect("made");
+    live.deposit(&user("alice"), credits(15), (None, None), at(0))
+        .expect("paid in");
+    let commitment = libra_core::commitment::Commitment::parse(LINE).expect("a line");
+    let mut payments = payments(&place);
+    let now = commitment.submitted;
+    let mut again = |run| payments.cover_again(&commitment, 0, run, now);
+    assert!(again(1).expect("covered"));
+    assert!(!again(1).expect("known"));
+    let short = again(2).expect_err("5 of 10 credits are left");
+    assert!(matches!(short, AccountsError::Short { .. }), "{short}");
+    assert!(short.is_refusal());
+    let end = super::settlement::End {
+        how: super::settlement::HowEnded::Itself,
+        took: 15.0,
+        used: Some(10.0),
+        waited: None,
+        restarted: true,
+    };
+    let settled = payments.ended_again(&commitment, 0, 2, &end, now);
+    assert_eq!(settled.expect("nothing to settle"), None);
+    let all = payments.release_all("uninstalled", now);
+    assert_eq!(all.expect("given back"), (1, 10.0));
+    assert_eq!(available(&live, "alice", 0), credits(15));
+    place.check(&live);
+}
