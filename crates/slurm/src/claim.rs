@@ -101,20 +101,24 @@ pub type Ask<'a> = &'a dyn Fn(u32, Duration) -> Option<ControllerRecord>;
 /// The same by those whose time is settled.
 pub type Records<'a> = &'a dyn Fn(u32) -> Option<ControllerRecord>;
 
+/// What was committed to a job, by its record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Committed {
+    /// See [`libra_core::commitment`].
+    pub line: String,
+    /// Nodes that the job has, at least 1.
+    pub nodes: u32,
+    /// How many of them come before this one.
+    pub before: u32,
+    /// Something else was claimed: what to say of it.
+    pub other: Option<String>,
+}
+
 /// What becomes of a claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Claim {
-    /// This line was committed to this job.
-    Commitment {
-        /// See [`libra_core::commitment`].
-        line: String,
-        /// Nodes that the job has, at least 1.
-        nodes: u32,
-        /// How many of them come before this one.
-        before: u32,
-        /// Something else was claimed: what to say of it.
-        other: Option<String>,
-    },
+    /// It was committed to this job.
+    Commitment(Committed),
     /// Nothing was: why it is not believed.
     Unrecorded(String),
     /// It gave back its commitment, or has none yet, and has no share now: why.
@@ -161,14 +165,14 @@ pub fn look_up(name: &str, user: u32, claimed: Option<&str>, ask: Records<'_>) -
     if !record.is_running {
         return Claim::Over;
     }
-    Claim::Commitment {
+    Claim::Commitment(Committed {
         line: line.to_string(),
         nodes: record.nodes.max(1),
         before: record.before,
         other: (claimed.is_some_and(|claimed| !is_of(claimed, line))).then(|| {
             "its environment says something else than slurmctld's records, which count".to_string()
         }),
-    }
+    })
 }
 
 /// Returns true if this line is the one on record, or the one committed to this job before it was held.
@@ -200,16 +204,16 @@ mod tests {
         let with = |record: JobRecord| move |_: u32| Some(ControllerRecord::Job(record.clone()));
         let commitment =
             |line: &str, other: bool| match look_up("12", 1000, Some("x"), &with(record(line))) {
-                Claim::Commitment {
+                Claim::Commitment(Committed {
                     line,
                     nodes: 2,
                     before: 1,
                     other: said,
-                } => said.is_some() == other && line == "x",
+                }) => said.is_some() == other && line == "x",
                 _ => false,
             };
         assert!(commitment("libra:x", false));
-        let Claim::Commitment { line, other, .. } =
+        let Claim::Commitment(Committed { line, other, .. }) =
             look_up("12", 1000, Some("forged"), &with(record("libra:x")))
         else {
             panic!("the record counts");
@@ -249,7 +253,7 @@ mod tests {
             (task, "v=1:token=4:at=n1*2*0.4:tasks=1-2", false),
         ] {
             let claim = look_up("12", 1000, Some(claimed), &with(record(anew)));
-            let Claim::Commitment { other, .. } = claim else {
+            let Claim::Commitment(Committed { other, .. }) = claim else {
                 panic!("{claim:?}");
             };
             assert_eq!(other.is_some(), forged, "{claimed}");

@@ -17,7 +17,7 @@ mod task;
 pub use task::{Joined, Task, join, left, patience, placed, runs_anywhere};
 
 use super::array::going_on_by;
-use super::claim::{Ask, Claim, ControllerRecord, Records, look_up};
+use super::claim::{Ask, Claim, Committed, ControllerRecord, Records, look_up};
 use libra_config::OnFault;
 use libra_core::commitment::Commitment;
 use libra_host::entry::Entry;
@@ -66,10 +66,27 @@ pub struct Starting<'a> {
 struct Recorded<'a> {
     name: &'a str,
     user: u32,
-    line: &'a str,
     node: &'a str,
-    nodes: u32,
-    before: u32,
+    committed: &'a Committed,
+}
+
+impl<'a> Recorded<'a> {
+    /// What else was claimed is not believed.
+    fn new(
+        host: &Host,
+        (name, user, node): (&'a str, u32, &'a str),
+        committed: &'a Committed,
+    ) -> Recorded<'a> {
+        if let Some(reason) = &committed.other {
+            reject(host, name, reason);
+        }
+        Recorded {
+            name,
+            user,
+            node,
+            committed,
+        }
+    }
 }
 
 /// A job begins here: its cgroup is made, and all shares are taken anew. What it claims and slurmctld has no record of, or no
@@ -143,18 +160,8 @@ fn begin_claimed(
     if !matches!(claim, Claim::Unknown(_)) {
         end_given_up(host, &|job| ask(job).map(|record| !record.is_here()));
     }
-    let (line, nodes, before) = match claim {
-        Claim::Commitment {
-            line,
-            nodes,
-            before,
-            other,
-        } => {
-            if let Some(reason) = other {
-                reject(host, job.name, &reason);
-            }
-            (line, nodes, before)
-        }
+    let committed = match claim {
+        Claim::Commitment(committed) => committed,
         Claim::Unrecorded(reason) => {
             reject_claim_of(host, job.name, &reason);
             return Ok(false);
@@ -172,14 +179,7 @@ fn begin_claimed(
         }
         Claim::Unknown(problem) => return Err(NotBegun::ForNow(problem)),
     };
-    let recorded = Recorded {
-        name: job.name,
-        user: job.user,
-        line: &line,
-        node: job.node,
-        nodes,
-        before,
-    };
+    let recorded = Recorded::new(host, (job.name, job.user, job.node), &committed);
     begin(host, &recorded, ask, now)
 }
 
@@ -243,7 +243,7 @@ fn note_suspended(
 }
 
 fn begin(host: &Host, job: &Recorded<'_>, ask: Records<'_>, now: Moment) -> Result<bool, NotBegun> {
-    let commitment = Commitment::parse(job.line)
+    let commitment = Commitment::parse(&job.committed.line)
         .map_err(|error| NotBegun::Failed(errors::not_committed(&error)))?;
     if !has_chunks_here(host, &commitment, job) {
         return Ok(false);
@@ -275,7 +275,7 @@ fn has_chunks_here(host: &Host, commitment: &Commitment, job: &Recorded<'_>) -> 
     if !has {
         let reason = format!(
             "it has {} nodes, and {} chunks were committed; this node gets what a job without terms gets",
-            job.nodes, commitment.request.shape.chunks
+            job.committed.nodes, commitment.request.shape.chunks
         );
         reject(host, job.name, &reason);
     }
@@ -298,10 +298,11 @@ fn starting<'a>(commitment: &'a Commitment, job: &Recorded<'a>) -> session::Star
 /// an array, and the plan does not say which. Over all of its nodes they are no more than was committed.
 fn chunks_here(commitment: &Commitment, job: &Recorded<'_>) -> u32 {
     let chunks = u64::from(commitment.request.shape.chunks);
-    let up_to = |nodes: u32| chunks * u64::from(nodes.min(job.nodes)) / u64::from(job.nodes.max(1));
-    let even = (up_to(job.before.saturating_add(1)) - up_to(job.before)) as u32;
+    let (nodes, before) = (job.committed.nodes, job.committed.before);
+    let up_to = |count: u32| chunks * u64::from(count.min(nodes)) / u64::from(nodes.max(1));
+    let even = (up_to(before.saturating_add(1)) - up_to(before)) as u32;
     let plan = commitment.plan(0);
-    if commitment.count != 1 || plan.len() != job.nodes as usize {
+    if commitment.count != 1 || plan.len() != nodes as usize {
         return even;
     }
     (plan.iter().find(|place| place.node == job.node)).map_or(even, |place| place.chunks)

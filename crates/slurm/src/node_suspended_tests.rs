@@ -1,7 +1,7 @@
 //! What a node makes of a job that stands still for another one.
 
 use super::super::claim::JobRecord;
-use super::tests::{LINE, OFF, Sleeper, job, open, task_of};
+use super::tests::{LINE, OFF, Sleeper, job, open, recorded, task_of};
 use super::*;
 
 #[test]
@@ -48,17 +48,9 @@ fn who_stands_still_for_one_that_begins_is_promised_nothing_meanwhile() {
     assert_eq!(begins("14", true, ""), 0.0);
     assert!(!still("12"));
     // Of the one in its way nothing is said: it does not begin with what that one leaves, and its task asks again.
-    let line = whole.clone();
-    let silent = |number: u32, _: Duration| match number {
-        16 => Some(ControllerRecord::Job(JobRecord {
-            user: 1000,
-            nodes: 1,
-            before: 0,
-            is_here: true,
-            is_running: true,
-            is_suspended: false,
-            admin_comment: format!("libra:{line}"),
-        })),
+    let own = recorded(&whole, 1);
+    let silent = |number: u32, patience: Duration| match number {
+        16 => own(number, patience),
         _ => None,
     };
     let starting = Starting {

@@ -8,8 +8,10 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What the name of a lock begins with that tasks of a job take in turn to ask slurmctld; its number follows.
-const ASKING: &str = "asking-";
+/// The lock that tasks of a job take in turn to ask slurmctld.
+fn turn_of(number: u32) -> String {
+    format!("asking-{number}")
+}
 
 /// What is on record of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,14 +72,15 @@ impl Note {
         number: u32,
         patience: Duration,
     ) -> Result<Lock, RegistryError> {
-        host.registry().turn(&format!("{ASKING}{number}"), patience)
+        host.registry().turn(&turn_of(number), patience)
     }
 
     /// Nothing is on record of this job any more.
     pub(super) fn forgive(host: &Host, name: &str) {
-        let turn = host.registry().directory().join(format!("{ASKING}{name}"));
+        let turn =
+            (name.parse::<u32>()).map(|number| host.registry().directory().join(turn_of(number)));
         let notes = Note::ALL.iter().filter_map(|note| note.path(host, name));
-        for path in notes.chain([turn]) {
+        for path in notes.chain(turn.ok()) {
             // Mostly there is none.
             let _ = std::fs::remove_file(path);
         }

@@ -4,7 +4,7 @@ use super::super::claim::{Ask, Claim, look_up};
 use super::notes::Note;
 use super::{
     NotBegun, PROLOG_ASKS, Recorded, TASK_ASKS, adjust, end_given_up, end_leftovers,
-    has_chunks_here, note_suspended, reject, reject_claim_of, starting,
+    has_chunks_here, note_suspended, reject_claim_of, starting,
 };
 use libra_config::{OnFault, WithoutTerms};
 use libra_core::commitment::Commitment;
@@ -161,18 +161,8 @@ fn begin_with_task(
         ask(number, left.max(PROLOG_ASKS))
     };
     let others = &|number| ask(number, PROLOG_ASKS);
-    let (line, nodes, before) = match claim {
-        Claim::Commitment {
-            line,
-            nodes,
-            before,
-            other,
-        } => {
-            if let Some(reason) = other {
-                reject(host, task.name, &reason);
-            }
-            (line, nodes, before)
-        }
+    let committed = match claim {
+        Claim::Commitment(committed) => committed,
         Claim::Unknown(reason) => return Err(no_cap(reason)),
         Claim::Over if not_yet.is_some() => {
             return Err(no_cap(
@@ -196,16 +186,9 @@ fn begin_with_task(
         }
         Claim::GivenBack(_) | Claim::Over => return Ok(false),
     };
-    let job = Recorded {
-        name: task.name,
-        user: task.user,
-        line: &line,
-        node: task.node,
-        nodes,
-        before,
-    };
-    let commitment =
-        Commitment::parse(job.line).map_err(|error| no_cap(errors::not_committed(&error)))?;
+    let job = Recorded::new(host, (task.name, task.user, task.node), &committed);
+    let commitment = Commitment::parse(&committed.line)
+        .map_err(|error| no_cap(errors::not_committed(&error)))?;
     if !has_chunks_here(host, &commitment, &job) {
         return without_share();
     }
