@@ -8,9 +8,7 @@ use super::CONTEXT;
 use super::context;
 use super::context::name_of;
 use super::starts::{self, START, Starts};
-use libra_core::book::{
-    AllocationRecord, JobRecord, NodeRecord, Phase, SNAPSHOT_VERSION, Snapshot,
-};
+use libra_core::book::{JobRecord, NodeRecord, Phase, SNAPSHOT_VERSION, Snapshot};
 use libra_core::commitment::Commitment;
 use libra_units::memory;
 use libra_xml::{self as xml, Element, XmlError};
@@ -432,26 +430,13 @@ impl Records {
                 (true, Some(started)) => (self.taken - started).max(0.0),
                 _ => 0.0,
             };
-            records.push(JobRecord {
-                id: Some(name_of(number, job.is_array.then_some(task))),
-                token: commitment.token + u64::from(index),
-                request: commitment.request,
-                price: commitment.price,
-                submitted: commitment.submitted,
-                phase: if runs { Phase::Running } else { Phase::Bound },
-                starts_by: None,
-                suspended: None,
-                places: (commitment.plan(index).into_iter())
-                    .map(|place| AllocationRecord {
-                        node: place.node,
-                        chunks: place.chunks,
-                        share: place.share,
-                        cput: ran * place.share,
-                        committed_share: place.share,
-                        delay: 0.0,
-                    })
-                    .collect(),
-            });
+            let name = name_of(number, job.is_array.then_some(task));
+            let phase = if runs { Phase::Running } else { Phase::Bound };
+            let mut record = JobRecord::committed(&name, index, commitment, phase);
+            for place in &mut record.places {
+                (place.cput, place.committed_share) = (ran * place.share, place.share);
+            }
+            records.push(record);
         }
         records
     }

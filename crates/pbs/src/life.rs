@@ -7,7 +7,7 @@ use super::release::Claim;
 use super::server::{Server, accept, internal, refuse};
 use super::subjobs::{ids, is_subjob, subjob_of};
 use super::{BadEvent, TERMS, exec_vnode, list, need, number, text};
-use libra_core::book::{AllocationRecord, BookError, JobRecord, Phase};
+use libra_core::book::{BookError, JobRecord, Phase};
 use libra_core::commitment::Commitment;
 use libra_core::decision::TOLERANCE;
 use libra_core::decision::consumable::Amounts;
@@ -320,31 +320,15 @@ pub(super) fn record(
     phase: Phase,
     shares_add_up: bool,
 ) -> JobRecord {
-    JobRecord {
-        id: Some(id.to_string()),
-        // Subjobs are known by their ids; a waiting one and a running one may not say the same of their places.
-        token: if commitment.count > 1 {
-            0
-        } else {
-            commitment.token
-        },
-        request: commitment.request,
-        price: commitment.price,
-        submitted: commitment.submitted,
-        phase,
-        starts_by: commitment.starts_by.filter(|_| commitment.deferred),
-        suspended: None,
-        places: commitment
-            .plan(u32::try_from(subjob).unwrap_or(0))
-            .into_iter()
-            .map(|place| AllocationRecord {
-                node: place.node,
-                chunks: place.chunks,
-                share: place.share,
-                committed_share: if shares_add_up { place.share } else { 0.0 },
-                cput: 0.0,
-                delay: 0.0,
-            })
-            .collect(),
+    let part = u32::try_from(subjob).unwrap_or(0);
+    let mut record = JobRecord::committed(id, part, commitment, phase);
+    // Subjobs are known by their ids; a waiting one and a running one may not say the same of their places.
+    if commitment.count > 1 {
+        record.token = 0;
     }
+    if shares_add_up {
+        let places = record.places.iter_mut();
+        places.for_each(|place| place.committed_share = place.share);
+    }
+    record
 }

@@ -13,7 +13,7 @@ use super::poll::Poll;
 use super::waiting::Waits;
 use libra_batch::server::NotBegun;
 use libra_batch::words;
-use libra_core::book::{AllocationRecord, JobRecord, Phase};
+use libra_core::book::{JobRecord, Phase};
 use libra_core::commitment::Commitment;
 use libra_units::duration;
 use libra_wording::errors;
@@ -91,7 +91,12 @@ impl Controller {
         let asked = self.asked.get(&job.id).copied().unwrap_or(0.0);
         if now - asked > NOT_TAKEN && book.cancel(&name, now).is_ok() {
             // Who has kept its processors keeps its place.
-            if let Err(error) = book.restore(&as_record(&name, job.commitment())) {
+            if let Err(error) = book.restore(&JobRecord::committed(
+                &name,
+                0,
+                job.commitment(),
+                Phase::Bound,
+            )) {
                 log::warn!("job {name}: {}", errors::book(&error));
             }
         }
@@ -127,29 +132,5 @@ impl Controller {
             poll.log.push(format!("job {}: {text}", job.name()));
             poll.rewrites.push(rewrite);
         }
-    }
-}
-
-/// A job that waits, as a book takes it.
-fn as_record(name: &str, commitment: &Commitment) -> JobRecord {
-    JobRecord {
-        id: Some(name.to_string()),
-        token: commitment.token,
-        request: commitment.request,
-        price: commitment.price,
-        submitted: commitment.submitted,
-        phase: Phase::Bound,
-        starts_by: commitment.starts_by,
-        suspended: None,
-        places: (commitment.places.iter())
-            .map(|place| AllocationRecord {
-                node: place.node.clone(),
-                chunks: place.chunks,
-                share: place.share,
-                cput: 0.0,
-                committed_share: 0.0,
-                delay: 0.0,
-            })
-            .collect(),
     }
 }

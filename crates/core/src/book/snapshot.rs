@@ -5,6 +5,7 @@ use super::{
     Allocation, Book, BookError, BookedJob, Named, Phase, Suspension, Unsound, Untaken, check_name,
     check_seconds,
 };
+use crate::commitment::Commitment;
 use crate::decision::consumable::Consumable;
 use crate::decision::job::Request;
 use crate::decision::node::NodeSpec;
@@ -87,6 +88,32 @@ pub struct JobRecord {
     pub suspended: Option<Suspension>,
     /// Where it is.
     pub places: Vec<AllocationRecord>,
+}
+
+impl JobRecord {
+    /// A job, or one part of an array, that is on record with its commitment alone: nothing of it has run.
+    pub fn committed(id: &str, part: u32, commitment: &Commitment, phase: Phase) -> JobRecord {
+        JobRecord {
+            id: Some(id.to_string()),
+            token: commitment.token + u64::from(part),
+            request: commitment.request,
+            price: commitment.price,
+            submitted: commitment.submitted,
+            phase,
+            starts_by: commitment.starts_by.filter(|_| commitment.deferred),
+            suspended: None,
+            places: (commitment.plan(part).into_iter())
+                .map(|place| AllocationRecord {
+                    node: place.node,
+                    chunks: place.chunks,
+                    share: place.share,
+                    cput: 0.0,
+                    committed_share: 0.0,
+                    delay: 0.0,
+                })
+                .collect(),
+        }
+    }
 }
 
 /// A job's part on one node.
