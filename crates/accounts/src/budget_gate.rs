@@ -187,10 +187,31 @@ impl BudgetGate {
     /// # Errors
     /// Why the job is refused after all.
     pub fn hold(&mut self, payer: &Payer, commitment: &Commitment, now: f64) -> Result<(), Denied> {
+        self.set_aside(|payments| payments.hold(payer, commitment, now))
+    }
+
+    /// The same in place of what is set aside for `before`, which will not run: where it is refused, that stays set aside.
+    ///
+    /// # Errors
+    /// As [`BudgetGate::hold`].
+    pub fn hold_instead(
+        &mut self,
+        payer: &Payer,
+        before: &Commitment,
+        commitment: &Commitment,
+        now: f64,
+    ) -> Result<(), Denied> {
+        self.set_aside(|payments| payments.hold_instead(payer, before, commitment, now))
+    }
+
+    fn set_aside(
+        &mut self,
+        what: impl FnOnce(&mut Payments) -> Result<(), AccountsError>,
+    ) -> Result<(), Denied> {
         let Some(payments) = self.payments() else {
             return Ok(());
         };
-        match payments.hold(payer, commitment, now) {
+        match what(payments) {
             Ok(()) => Ok(()),
             Err(AccountsError::Short {
                 available, wanted, ..

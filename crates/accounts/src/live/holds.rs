@@ -4,6 +4,7 @@ use super::super::AccountsError;
 use super::super::ledger::INCOME;
 use super::super::lots::FOR_EVER;
 use super::super::movement::{Event, Kind, Side};
+use super::step::{Step, Trouble};
 use super::{Act, Live, Payout};
 use crate::payments::OpenHold;
 use libra_units::money::Money;
@@ -21,34 +22,26 @@ impl Live {
         amount: Money,
         act: Act<'_>,
     ) -> Result<bool, AccountsError> {
+        self.change(|step| step.hold(key, account, amount, act))
+    }
+
+    /// As [`Live::hold`], in place of a hold that is there: what is left of that is free again, and may be what is set aside. Where it fails, the hold
+    /// that was there stays. `note`: why that one ends.
+    ///
+    /// # Errors
+    /// As [`Live::hold`].
+    pub fn hold_instead(
+        &mut self,
+        before: &str,
+        note: &str,
+        key: &str,
+        account: i64,
+        amount: Money,
+        act: Act<'_>,
+    ) -> Result<bool, AccountsError> {
         self.change(|step| {
-            let c = step.transaction;
-            if c.prepare_cached("INSERT OR IGNORE INTO known VALUES (?1, 0)")?
-                .execute([key])?
-                == 0
-            {
-                return Ok(false);
-            }
-            let account = step.by_number(account, act.at)?;
-            let mut parts = step.spend(&account, amount)?;
-            if parts.is_empty() {
-                // It costs nothing, and may bring a compensation.
-                parts.push((FOR_EVER, Money::ZERO));
-            }
-            for (lot, amount) in parts {
-                c.prepare_cached("INSERT INTO hold VALUES (?1, ?2, ?3, ?4, ?5)")?
-                    .execute(params![key, lot, account.id, amount.0, act.at])?;
-                step.pay(
-                    Kind::Hold,
-                    (account.id, Side::Free),
-                    (account.id, Side::Held),
-                    lot,
-                    amount,
-                    Some((key, 0)),
-                    act,
-                )?;
-            }
-            Ok(true)
+            step.settle(before, u32::MAX, Payout::NOTHING, Act { note, ..act })?;
+            step.hold(key, account, amount, act)
         })
     }
 
@@ -77,38 +70,7 @@ impl Live {
         payout: Payout,
         act: Act<'_>,
     ) -> Result<Option<Payout>, AccountsError> {
-        self.change(|step| {
-            let c = step.transaction;
-            let parts: Vec<(i64, i64, i64)> = c
-                .prepare_cached("SELECT lot, account, amount FROM hold LEFT JOIN lot ON lot.id = lot WHERE key = ?1 ORDER BY ends IS NULL, ends, lot")?
-                .query_map([key], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
-                .collect::<Result<_, _>>()?;
-            let open = c.prepare_cached("SELECT 1 FROM known WHERE key = ?1 AND at = 0")?.exists([key])?;
-            if !open || c.prepare_cached("INSERT OR IGNORE INTO part VALUES (?1, ?2)")?.execute(params![key, part])? == 0 {
-                return Ok(None);
-            }
-            let held: i64 = parts.iter().map(|(_, _, amount)| amount).sum();
-            let mut of = payout.of.map_or(held, |of| of.0.min(held));
-            let mut charge = payout.charge.0.clamp(0, of);
-            let mut done = Payout { of: Some(Money(of)), charge: Money(charge), overrun: Money::ZERO, compensation: payout.compensation };
-            for (lot, account, amount) in &parts {
-                let taken = amount.min(&of).to_owned();
-                let charged = taken.min(charge);
-                (of, charge) = (of - taken, charge - charged);
-                step.take_held(key, *lot, Money(*amount), Money(taken))?;
-                step.pay(Kind::Charge, (*account, Side::Held), (INCOME, Side::Free), *lot, Money(charged), Some((key, part)), act)?;
-                step.pay(Kind::Release, (*account, Side::Held), (*account, Side::Free), *lot, Money(taken - charged), Some((key, part)), act)?;
-            }
-            if let Some((_, account, _)) = parts.first() {
-                done.overrun = step.overrun(*account, payout.overrun, (key, part), act)?;
-                step.pay(Kind::Compensation, (INCOME, Side::Free), (*account, Side::Free), FOR_EVER, payout.compensation, Some((key, part)), act)?;
-            }
-            if payout.of.is_none() || held == done.of.map_or(0, |of| of.0) {
-                c.prepare_cached("UPDATE known SET at = ?2 WHERE key = ?1")?.execute(params![key, act.at])?;
-                c.prepare_cached("DELETE FROM part WHERE key = ?1")?.execute([key])?;
-            }
-            Ok(Some(done))
-        })
+        self.change(|step| step.settle(key, part, payout, act))
     }
 
     /// All open holds whose keys begin so, oldest first.
@@ -147,5 +109,113 @@ impl Live {
             c.prepare_cached("SELECT 1 FROM known WHERE key = ?1")?
                 .exists([key])
         })
+    }
+}
+
+impl Step<'_> {
+    fn hold(&self, key: &str, account: i64, amount: Money, act: Act<'_>) -> Result<bool, Trouble> {
+        let c = self.transaction;
+        if c.prepare_cached("INSERT OR IGNORE INTO known VALUES (?1, 0)")?
+            .execute([key])?
+            == 0
+        {
+            return Ok(false);
+        }
+        let account = self.by_number(account, act.at)?;
+        let mut parts = self.spend(&account, amount)?;
+        if parts.is_empty() {
+            // It costs nothing, and may bring a compensation.
+            parts.push((FOR_EVER, Money::ZERO));
+        }
+        for (lot, amount) in parts {
+            c.prepare_cached("INSERT INTO hold VALUES (?1, ?2, ?3, ?4, ?5)")?
+                .execute(params![key, lot, account.id, amount.0, act.at])?;
+            self.pay(
+                Kind::Hold,
+                (account.id, Side::Free),
+                (account.id, Side::Held),
+                lot,
+                amount,
+                Some((key, 0)),
+                act,
+            )?;
+        }
+        Ok(true)
+    }
+
+    fn settle(
+        &self,
+        key: &str,
+        part: u32,
+        payout: Payout,
+        act: Act<'_>,
+    ) -> Result<Option<Payout>, Trouble> {
+        let c = self.transaction;
+        let parts: Vec<(i64, i64, i64)> = c
+            .prepare_cached("SELECT lot, account, amount FROM hold LEFT JOIN lot ON lot.id = lot WHERE key = ?1 ORDER BY ends IS NULL, ends, lot")?
+            .query_map([key], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
+            .collect::<Result<_, _>>()?;
+        let open = c
+            .prepare_cached("SELECT 1 FROM known WHERE key = ?1 AND at = 0")?
+            .exists([key])?;
+        if !open
+            || c.prepare_cached("INSERT OR IGNORE INTO part VALUES (?1, ?2)")?
+                .execute(params![key, part])?
+                == 0
+        {
+            return Ok(None);
+        }
+        let held: i64 = parts.iter().map(|(_, _, amount)| amount).sum();
+        let mut of = payout.of.map_or(held, |of| of.0.min(held));
+        let mut charge = payout.charge.0.clamp(0, of);
+        let mut done = Payout {
+            of: Some(Money(of)),
+            charge: Money(charge),
+            overrun: Money::ZERO,
+            compensation: payout.compensation,
+        };
+        for (lot, account, amount) in &parts {
+            let taken = amount.min(&of).to_owned();
+            let charged = taken.min(charge);
+            (of, charge) = (of - taken, charge - charged);
+            self.take_held(key, *lot, Money(*amount), Money(taken))?;
+            self.pay(
+                Kind::Charge,
+                (*account, Side::Held),
+                (INCOME, Side::Free),
+                *lot,
+                Money(charged),
+                Some((key, part)),
+                act,
+            )?;
+            self.pay(
+                Kind::Release,
+                (*account, Side::Held),
+                (*account, Side::Free),
+                *lot,
+                Money(taken - charged),
+                Some((key, part)),
+                act,
+            )?;
+        }
+        if let Some((_, account, _)) = parts.first() {
+            done.overrun = self.overrun(*account, payout.overrun, (key, part), act)?;
+            self.pay(
+                Kind::Compensation,
+                (INCOME, Side::Free),
+                (*account, Side::Free),
+                FOR_EVER,
+                payout.compensation,
+                Some((key, part)),
+                act,
+            )?;
+        }
+        if payout.of.is_none() || held == done.of.map_or(0, |of| of.0) {
+            c.prepare_cached("UPDATE known SET at = ?2 WHERE key = ?1")?
+                .execute(params![key, act.at])?;
+            c.prepare_cached("DELETE FROM part WHERE key = ?1")?
+                .execute([key])?;
+        }
+        Ok(Some(done))
     }
 }

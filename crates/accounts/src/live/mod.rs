@@ -122,6 +122,16 @@ pub struct Payout {
     pub compensation: Money,
 }
 
+impl Payout {
+    /// All that is left of a hold is free again.
+    pub const NOTHING: Payout = Payout {
+        of: None,
+        charge: Money::ZERO,
+        overrun: Money::ZERO,
+        compensation: Money::ZERO,
+    };
+}
+
 impl Live {
     /// Opens the live state in `directory`, or makes it of the ledger. `patience`: how long other processes are waited for.
     ///

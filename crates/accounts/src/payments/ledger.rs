@@ -30,6 +30,9 @@ const UNSEEN: f64 = 60.0;
 /// A hold that is so much later than now was made while the clock was wrong, in seconds. Its age is counted from when it is first seen here.
 const AHEAD: f64 = 3600.0;
 
+/// What statements say of a hold whose job will not run.
+const NEVER_BEGAN: &str = "never began";
+
 fn open_if_room(path: &Path) -> Result<OnceCell<Ledger>, AccountsError> {
     match Ledger::open_within(path, OPENING) {
         Ok(ledger) => Ok(OnceCell::from(ledger)),
@@ -261,6 +264,35 @@ impl Payments {
             .map(|_| ())
     }
 
+    /// The same in place of what is set aside for `before`, which will not run: where it fails, that stays set aside.
+    ///
+    /// # Errors
+    /// When the account has not enough, or it cannot be written.
+    pub fn hold_instead(
+        &mut self,
+        payer: &Payer,
+        before: &Commitment,
+        commitment: &Commitment,
+        now: f64,
+    ) -> Result<(), AccountsError> {
+        let act = Act {
+            at: millis(now),
+            by: self.system,
+            note: "",
+        };
+        let (before, key) = (self.key(before), self.key(commitment));
+        (self.live)
+            .hold_instead(
+                &before,
+                NEVER_BEGAN,
+                &key,
+                payer.id,
+                amount(commitment),
+                act,
+            )
+            .map(|_| ())
+    }
+
     /// The job has its id. For statements only.
     ///
     /// # Errors
@@ -444,23 +476,19 @@ impl Payments {
     /// When it cannot be written.
     pub fn never_began(&mut self, commitment: &Commitment, now: f64) -> Result<(), AccountsError> {
         // Of an array some parts may have been settled, the first as well.
-        self.release(&self.key(commitment), "never began", now)
+        self.release(&self.key(commitment), NEVER_BEGAN, now)
     }
 
     /// All that is left of a hold is free again.
     fn release(&mut self, key: &str, note: &str, now: f64) -> Result<(), AccountsError> {
-        let none = Payout {
-            of: None,
-            charge: Money::ZERO,
-            overrun: Money::ZERO,
-            compensation: Money::ZERO,
-        };
         let act = Act {
             at: millis(now),
             by: self.system,
             note,
         };
-        self.live.settle(key, u32::MAX, none, act).map(|_| ())
+        self.live
+            .settle(key, u32::MAX, Payout::NOTHING, act)
+            .map(|_| ())
     }
 
     /// Gives back what is held for jobs whose ends nobody will see any more. Returns how many holds, and their sum in credits.

@@ -72,6 +72,16 @@ impl Payments {
         match *self {}
     }
 
+    pub fn hold_instead(
+        &mut self,
+        _: &Payer,
+        _: &Commitment,
+        _: &Commitment,
+        _: f64,
+    ) -> Result<(), AccountsError> {
+        match *self {}
+    }
+
     pub fn named(&mut self, _: &Commitment, _: &str) -> Result<(), AccountsError> {
         match *self {}
     }

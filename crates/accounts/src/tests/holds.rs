@@ -199,3 +199,47 @@ fn another_run_is_paid_for_in_full_or_not_at_all_and_what_is_left_is_given_back(
     assert_eq!(available(&live, "alice", 0), credits(15));
     place.check(&live);
 }
+
+#[test]
+fn a_hold_in_place_of_another_uses_its_money_or_leaves_it() {
+    use super::AccountsError;
+    let place = LedgerPaths::new();
+    let mut live = place.open();
+    live.set_account(&user("alice"), None, at(0)).expect("made");
+    live.deposit(&user("alice"), credits(12), (None, None), at(0))
+        .expect("paid in");
+    let of = |token: &str, price: &str| {
+        let line = LINE.replace("token=17", token).replace("price=10", price);
+        libra_core::commitment::Commitment::parse(&line).expect("a line")
+    };
+    let [first, second] = [of("token=17", "price=10"), of("token=18", "price=12")];
+    let mut payments = payments(&place);
+    let now = first.submitted;
+    let payer = payments.payer("alice", None, now).expect("pays");
+    payments.hold(&payer, &first, now).expect("held");
+    let is_held = |payments: &payments::Payments, held: &libra_core::commitment::Commitment| {
+        let holds = payments.open_holds().expect("reads");
+        assert_eq!(holds.len(), 1, "{holds:?}");
+        assert_eq!(holds[0].key, payments.key(held));
+    };
+    let dear = of("token=19", "price=13");
+    let short = payments.hold_instead(&payer, &first, &dear, now);
+    let short = short.expect_err("12 credits, 10 of them held");
+    assert!(matches!(short, AccountsError::Short { .. }), "{short}");
+    is_held(&payments, &first);
+    live.connection
+        .execute_batch("BEGIN IMMEDIATE")
+        .expect("locked");
+    let locked = payments.hold_instead(&payer, &first, &second, now);
+    let locked = locked.expect_err("nobody else writes");
+    assert!(matches!(locked, AccountsError::Locked { .. }), "{locked}");
+    live.connection.execute_batch("ROLLBACK").expect("open");
+    is_held(&payments, &first);
+    let done = payments.hold_instead(&payer, &first, &second, now);
+    done.expect("10 credits of the first, and 2 more");
+    is_held(&payments, &second);
+    assert_eq!(available(&live, "alice", 0), credits(0));
+    payments.never_began(&first, now).expect("closed before");
+    is_held(&payments, &second);
+    place.check(&live);
+}

@@ -123,8 +123,8 @@ impl AdmissionServer {
             now,
         };
         let (payer, reserved) = admit(payer, request, &mut taking)?;
-        self.gate.never_began(commitment, now);
-        Ok(self.commit(request, specification.jobs(), reserved, payer, now)?)
+        let jobs = specification.jobs();
+        Ok(self.commit(request, jobs, reserved, payer, Some(commitment), now)?)
     }
 
     /// The cluster with nothing promised, for a job that may start so many seconds after its submission: its batch system takes as long as ever to

@@ -11,17 +11,17 @@ use libra_core::decision::job::{Request, Terms};
 use libra_core::decision::node::NodeSpec;
 use libra_core::decision::refusal::Category;
 
-struct Plain;
+pub(super) struct Plain;
 
 /// Estimate and deadline, and when it may start; an order about a quote.
-struct Job {
-    terms: Terms,
+pub(super) struct Job {
+    pub(super) terms: Terms,
     earliest: Option<f64>,
     order: Option<&'static str>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-struct Bad;
+pub(super) struct Bad;
 
 impl std::fmt::Display for Bad {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -87,6 +87,10 @@ impl FrontEnd for Plain {
         "ann".to_string()
     }
 
+    fn may_be_planned(&self, _: &Job) -> bool {
+        true
+    }
+
     fn pieces(_: u32) -> Option<&'static str> {
         None
     }
@@ -100,7 +104,7 @@ impl FrontEnd for Plain {
     }
 }
 
-fn server() -> AdmissionServer {
+pub(super) fn server() -> AdmissionServer {
     let limits = Limits {
         longest: 600.0,
         most: 4,
@@ -115,7 +119,7 @@ fn server() -> AdmissionServer {
     server
 }
 
-fn job(estimate: f64, deadline: f64, earliest: Option<f64>) -> Job {
+pub(super) fn job(estimate: f64, deadline: f64, earliest: Option<f64>) -> Job {
     Job {
         terms: Terms::hard(estimate, deadline, 1000.0),
         earliest,
@@ -123,7 +127,7 @@ fn job(estimate: f64, deadline: f64, earliest: Option<f64>) -> Job {
     }
 }
 
-fn accepted(server: &mut AdmissionServer, job: &Job, now: f64) -> Committed {
+pub(super) fn accepted(server: &mut AdmissionServer, job: &Job, now: f64) -> Committed {
     match server.answer(&Plain, job, now) {
         Answer::Accepted(accepted) => accepted.0,
         Answer::NotTaken(not) => panic!("{:?}", not.verdict),
@@ -138,7 +142,7 @@ fn refused(server: &mut AdmissionServer, job: &Job, now: f64) -> Vec<String> {
     }
 }
 
-fn confirm(
+pub(super) fn confirm(
     server: &mut AdmissionServer,
     deferred: &Committed,
     now: f64,

@@ -16,6 +16,8 @@ mod deferred;
 #[cfg(test)]
 mod deferred_tests;
 mod nodes;
+#[cfg(test)]
+mod payment_tests;
 mod planned;
 mod quotes;
 pub mod suspended;
@@ -228,6 +230,7 @@ impl AdmissionServer {
             specification.jobs(),
             reserved,
             payer,
+            None,
             now,
         )?)
     }
@@ -263,7 +266,7 @@ impl AdmissionServer {
             domain: String::new(),
             pinned: true,
         };
-        Ok(self.commit(&request, 1, reserved, payer, now)?)
+        Ok(self.commit(&request, 1, reserved, payer, None, now)?)
     }
 
     /// Who pays for a job that gave its share back: the account that did, if it still may. `owner`: name of its user, which is asked for
@@ -302,20 +305,26 @@ impl AdmissionServer {
         }
     }
 
-    /// What was reserved is committed, and held for on the payer's account.
+    /// What was reserved is committed, and held for on the payer's account: in place of what is held for `before`, if that is given. Where that is
+    /// denied, what was reserved is free again and what is held for `before` stays.
     fn commit(
         &mut self,
         request: &Request,
         jobs: u32,
         reserved: Reserved,
         payer: Option<Payer>,
+        before: Option<&Commitment>,
         now: f64,
     ) -> Result<Committed, Denied> {
         let admitted = &reserved.admitted;
         let name = payer.as_ref().map(|payer| payer.name.as_str());
         let commitment = (self.book).commitment(request, jobs, admitted, name, now);
         if let Some(payer) = &payer {
-            if let Err(denied) = self.gate.hold(payer, &commitment, now) {
+            let held = match before {
+                Some(before) => (self.gate).hold_instead(payer, before, &commitment, now),
+                None => self.gate.hold(payer, &commitment, now),
+            };
+            if let Err(denied) = held {
                 self.book.release(admitted, jobs, now);
                 return Err(denied);
             }

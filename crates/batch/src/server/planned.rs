@@ -11,7 +11,7 @@
 use super::{AdmissionServer, Committed, Reserved, pays};
 use crate::front_end::{FrontEnd, JobSpecification};
 use crate::verdict::{NotTaken, Refused, Verdict};
-use libra_core::book::Planned;
+use libra_core::book::{JobRecord, Phase, Planned};
 use libra_core::commitment::{Commitment, NodeCommitment};
 use libra_core::decision::curve::with_deadline;
 use libra_core::decision::job::Request;
@@ -22,7 +22,7 @@ const PATIENCE: f64 = 30.0;
 /// Why a planned job does not begin.
 #[derive(Debug, Clone, PartialEq)]
 pub enum NotBegun<P> {
-    /// It is not due, or those before it were started late.
+    /// It is not due, those before it were started late, or nobody pays for it at this moment.
     Waits,
     /// Its nodes are not there when it is due: it has another start, as its commitment says now.
     PlannedAnew(Box<Commitment>),
@@ -126,11 +126,9 @@ impl AdmissionServer {
             true => self.book.begin(id, &request, allowed, ever, now),
             false => None,
         };
+        let is_late = now >= commitment.starts_by.unwrap_or(0.0) + PATIENCE;
         let mut anew = None;
-        if begun.is_none() {
-            if now < commitment.starts_by.unwrap_or(0.0) + PATIENCE {
-                return Err(NotBegun::Waits);
-            }
+        if begun.is_none() && is_late {
             anew = self.book.plan_anew(id, allowed, now);
             if anew.is_none() && self.book.admission().rules.suspends {
                 let may = |id: &str| front.may_be_suspended(id);
@@ -141,34 +139,46 @@ impl AdmissionServer {
                 }
             }
         }
-        if let Ok(payer) = payer {
-            if let Some(admitted) = begun {
-                self.gate.never_began(commitment, now);
-                let reserved = Reserved {
-                    admitted,
-                    domain: specification.domain.name.clone(),
-                    pinned: true,
-                };
-                let committed = self.commit(&request, 1, reserved, payer, now);
-                return committed.map_err(|denied| NotBegun::GivenBack(denied.into()));
+        let anew = anew.map(|start| self.planned_anew(commitment, &start));
+        if let (Ok(payer), Some(admitted)) = (payer, begun) {
+            let reserved = Reserved {
+                admitted,
+                domain: specification.domain.name.clone(),
+                pinned: true,
+            };
+            match self.commit(&request, 1, reserved, payer, Some(commitment), now) {
+                Ok(committed) => return Ok(committed),
+                // Nobody pays for it at this moment: it has its place again. Where a node of it has gone it is asked for as one that has none.
+                Err(_) => {
+                    let waits = anew.as_ref().unwrap_or(commitment);
+                    let record = JobRecord::committed(id, 0, waits, Phase::Bound);
+                    let _ = self.book.restore(&record);
+                }
             }
         }
-        if let Some(start) = anew {
-            let mut anew = commitment.clone();
-            anew.starts_by = Some(start.starts_by);
-            anew.places = (start.offer.places.iter())
-                .map(|place| NodeCommitment {
-                    node: self.book.node_name(place.node).to_string(),
-                    chunks: place.chunks,
-                    share: place.share,
-                })
-                .collect();
+        if let Some(anew) = anew {
             return Err(NotBegun::PlannedAnew(Box::new(anew)));
+        }
+        if !is_late {
+            return Err(NotBegun::Waits);
         }
         match self.latest_begin(commitment, None, ever) {
             Some(within) if commitment.submitted + within > now => Err(NotBegun::Overdue(within)),
             _ => Err(self.give_up(id, commitment, now)),
         }
+    }
+
+    fn planned_anew(&self, commitment: &Commitment, start: &Planned) -> Commitment {
+        let mut anew = commitment.clone();
+        anew.starts_by = Some(start.starts_by);
+        anew.places = (start.offer.places.iter())
+            .map(|place| NodeCommitment {
+                node: self.book.node_name(place.node).to_string(),
+                chunks: place.chunks,
+                share: place.share,
+            })
+            .collect();
+        anew
     }
 
     fn give_up<P>(&mut self, id: &str, commitment: &Commitment, now: f64) -> NotBegun<P> {

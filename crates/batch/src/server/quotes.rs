@@ -307,7 +307,7 @@ impl AdmissionServer {
             domain: held.place,
             pinned: held.offer.pinned,
         };
-        let committed = self.commit(request, jobs, reserved, payer, now)?;
+        let committed = self.commit(request, jobs, reserved, payer, None, now)?;
         Ok(Answer::Redeemed(Box::new((committed, specification))))
     }
 }
