@@ -156,7 +156,7 @@ class BadFiles(FaultySite):
         expect_free(self, pbs, {n1: 0.7})
 
     def test_server_configuration(self):
-        """Broken while the server runs: the last rules stay. Broken when it starts: nothing can be judged."""
+        """Broken while the server runs, or when it starts: the last rules stay. Where they are not known: nothing can be judged."""
         pbs = self.pbs
         n1 = pbs.host_names[0]
         pbs.write_config('[admission]\nestimate-margin = "5%"\n')
@@ -165,6 +165,9 @@ class BadFiles(FaultySite):
         expect_free(self, pbs, {n1: 1})
         self.said("the rules stay as they were")
         self.said("'five' is not a margin")
+        self.restart()
+        expect_free(self, pbs, {n1: 1})
+        (pbs.own / ".server.toml.last").unlink()
         self.restart()
         self.expect_fault("server.toml", "'five' is not a margin")
         pbs.write_config("")

@@ -203,8 +203,14 @@ class Faults(NodeCase):
 
     def test_a_configuration_that_cannot_be_read(self):
         slurm, node = self.slurm, self.slurm.nodes[0]
+        start = lambda: slurm.srun("-w", node, "--budget=5", "true", environment=slurm.commitment((node, 0.5)))
+        self.assertEqual(start().rc, 0)
         slurm.configure("[slurm]\nwithout-terms = 'maybe'\n")
-        done = slurm.srun("-w", node, "--budget=5", "true", environment=slurm.commitment((node, 0.5)))
+        with self.subTest("the rules that it had last go on"):
+            done = start()
+            self.assertEqual(done.rc, 0, done.err)
+        slurm.node_file(node).with_name(f".libra-{node}.toml.last").unlink()
+        done = start()
         self.assertEqual(done.rc, 1, done.out)
         self.assertIn(f"libra-{node}.toml", done.err)
         self.assertEqual(slurm.srun("-w", node, "true").rc, 0)

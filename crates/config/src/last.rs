@@ -1,10 +1,11 @@
-//! A configuration that was there and is gone: the rules that it had last go on.
+//! A configuration that was there and is gone, or cannot be taken: the rules that it had last go on.
 //!
 //! Many processes read a site's configuration, some of them anew at each event. Were a missing file the built-in defaults to them, a slip of the
-//! hand would turn accounts off and let in jobs that the site refuses. So whoever reads it keeps a copy, and where the file is missing the copy
+//! hand would turn accounts off and let in jobs that the site refuses; were one with a mistake an error, the same slip would keep nodes from
+//! starting what was promised. So whoever reads it keeps a copy, and where the file is missing, or cannot be taken, the copy
 //! counts, with a complaint. A file that never was there has no copy: then the defaults are meant. A file of comments alone means them too.
 //! One without a single byte does not, where there is a copy: an editor, `cp` and `>` empty a file before they write it, and whoever reads it in
-//! between would have the defaults for an event.
+//! between would have the defaults for an event. One that cannot be taken and has no copy is an error.
 //!
 //! The copy of a file below `/etc` is in `/var/lib/libra/rules`, that of any other beside it.
 
@@ -27,32 +28,40 @@ pub struct Read {
     pub gone: Option<String>,
 }
 
-/// Reads a configuration that may be missing.
+/// Reads a configuration that may be missing, or have a mistake.
 ///
 /// # Errors
-/// When it, or what is left of it, is there and cannot be taken.
+/// When it is there, cannot be taken, and there is no copy that can be.
 pub fn read(path: &Path) -> Result<Read, ConfigError> {
     match Config::text_of(path) {
         Err(ConfigError::Unreadable { error, .. }) if error.kind() == ErrorKind::NotFound => {
-            read_copy(path, "gone")
+            read_copy_of_gone(path, "gone")
         }
-        Err(error) => Err(error),
-        Ok(text) if text.is_empty() => read_copy(path, "empty"),
-        Ok(text) => {
-            let config = Config::of_file(path, &text)?;
-            keep(path, &text);
-            Ok(Read {
-                config,
-                origin: Some(path.to_path_buf()),
-                gone: None,
-            })
-        }
+        Err(error) => instead_of(error, path),
+        Ok(text) if text.is_empty() => read_copy_of_gone(path, "empty"),
+        Ok(text) => match Config::of_file(path, &text) {
+            Ok(config) => {
+                keep(path, &text);
+                Ok(Read {
+                    config,
+                    origin: Some(path.to_path_buf()),
+                    gone: None,
+                })
+            }
+            Err(error) => instead_of(error, path),
+        },
     }
 }
 
-fn read_copy(path: &Path, how: &str) -> Result<Read, ConfigError> {
+fn read_copy(path: &Path) -> Result<(PathBuf, Config), ConfigError> {
     let copy = copy_of(path);
-    match Config::text_of(&copy) {
+    let text = Config::text_of(&copy)?;
+    let config = Config::of_file(&copy, &text)?;
+    Ok((copy, config))
+}
+
+fn read_copy_of_gone(path: &Path, how: &str) -> Result<Read, ConfigError> {
+    match read_copy(path) {
         Err(ConfigError::Unreadable { error, .. }) if error.kind() == ErrorKind::NotFound => {
             Ok(Read {
                 config: Config::default(),
@@ -61,11 +70,25 @@ fn read_copy(path: &Path, how: &str) -> Result<Read, ConfigError> {
             })
         }
         Err(error) => Err(error),
-        Ok(text) => Ok(Read {
-            config: Config::of_file(&copy, &text)?,
+        Ok((copy, config)) => Ok(Read {
+            config,
             gone: Some(format!(
                 "{} is {how}; Libra goes on with the rules it had last (a copy is in {}). Restore the file; to go back to the defaults, write a file with only a comment, '# defaults'",
                 path.display(),
+                copy.display()
+            )),
+            origin: Some(copy),
+        }),
+    }
+}
+
+fn instead_of(error: ConfigError, path: &Path) -> Result<Read, ConfigError> {
+    match read_copy(path) {
+        Err(_) => Err(error),
+        Ok((copy, config)) => Ok(Read {
+            config,
+            gone: Some(format!(
+                "the rules stay as they were (a copy is in {}): {error}",
                 copy.display()
             )),
             origin: Some(copy),
@@ -170,17 +193,36 @@ mod tests {
     }
 
     #[test]
-    fn one_that_cannot_be_taken_is_an_error_and_changes_no_copy() {
+    fn one_that_cannot_be_taken_leaves_the_rules_as_they_were() {
         let directory = tempfile::tempdir().expect("a directory");
         let file = directory.path().join("libra.toml");
+        let mistake = "[node]\nrating = 'fast'\n";
+        std::fs::write(&file, mistake).expect("written");
+        assert!(read(&file).is_err(), "nothing is known from before");
         std::fs::write(&file, "[node]\nrating = 2.0\n").expect("written");
         let good = read(&file).expect("valid").config;
-        std::fs::write(&file, "[node]\nrating = 'fast'\n").expect("written");
-        assert!(read(&file).is_err());
+        for broken in [mistake.as_bytes(), b"[node", b"\xff\xfe"] {
+            std::fs::write(&file, broken).expect("written");
+            let read = read(&file).expect("the copy");
+            assert_eq!(read.config, good);
+            assert_eq!(read.origin, Some(copy_of(&file)));
+            let said = read.gone.expect("a complaint");
+            assert!(
+                said.starts_with("the rules stay as they were (a copy is in ")
+                    && said.contains("/libra.toml: "),
+                "{said}"
+            );
+        }
         std::fs::remove_file(&file).expect("removed");
         assert_eq!(read(&file).expect("the copy").config, good);
         std::fs::write(copy_of(&file), "[node").expect("written");
         assert!(read(&file).is_err());
+        std::fs::write(&file, mistake).expect("written");
+        let error = read(&file).expect_err("neither can be taken").to_string();
+        assert!(
+            error.contains("rating") && !error.contains(".last"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -10,7 +10,8 @@ use ::log::Level;
 use libra_accounts::budget_gate::BudgetGate;
 use libra_accounts::names::{AccountName, user_name, user_number};
 use libra_accounts::payments::Payments;
-use libra_config::{Config, MetricsConfig, OnFault, last};
+use libra_config::last::{self, Read};
+use libra_config::{Config, MetricsConfig, OnFault};
 use libra_core::book::OLDEST_RECORDS;
 use libra_core::book::figures::{ClusterFigures, Holds};
 use libra_core::commitment::Commitment;
@@ -248,7 +249,7 @@ struct Orders {
 struct Rounds {
     config: Option<(PathBuf, Option<(SystemTime, u64)>)>,
     config_problem: Option<String>,
-    /// The configuration is gone, and when that was said last.
+    /// The configuration is gone or cannot be taken, and when that was said last.
     config_gone: Option<(String, Instant)>,
     interval: Duration,
     /// The last problem that was written to the log: one line for each, not one for each round.
@@ -515,7 +516,7 @@ impl Rounds {
         }
     }
 
-    /// Says every minute that the configuration is gone.
+    /// Says every minute that the configuration is gone or cannot be taken.
     fn say_config_gone(&mut self) {
         if let Some((text, said)) = &mut self.config_gone {
             if said.elapsed() >= SAY_AGAIN {
@@ -533,12 +534,16 @@ impl Rounds {
         let stamp = found.and_then(|found| Some((found.modified().ok()?, found.len())));
         let now_there = Some((path.clone(), stamp));
         // What could not be read may be readable now, without having changed.
-        if self.config == now_there && self.config_problem.is_none() {
+        let was_taken = self.config_problem.is_none() && self.config_gone.is_none();
+        if self.config == now_there && was_taken {
             return;
         }
         let first = self.config.is_none();
         self.config = now_there;
         let config = match last::read(&path) {
+            Ok(Read {
+                gone: Some(text), ..
+            }) if self.config_gone.as_ref().is_some_and(|gone| gone.0 == text) => return,
             Ok(found) => {
                 let said = Instant::now().checked_sub(SAY_AGAIN);
                 self.config_gone = found
@@ -582,7 +587,7 @@ impl Rounds {
         if anew && self.in_control == Some(true) {
             self.open_accounts();
         }
-        if !first {
+        if !first && self.config_gone.is_none() {
             log::write(Level::Info, &format!("{} was read anew", path.display()));
         }
     }
