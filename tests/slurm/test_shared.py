@@ -90,8 +90,8 @@ class Shared(SiteCase):
             self.plain("-w", node, "--mem=900", "--time=60")
         waits = slurm.submit("--mem=990", "-N", "2")
         behind = slurm.submit("--mem=20")
-        # 23.11 says 'invalid account' in its log, and gives no reason.
-        reasons = ("None", "Priority") if slurm_version()[0] == 23 else ("Priority",)
+        # 23.11 and 24.05 say 'invalid account' in their log, and give no reason.
+        reasons = ("None", "Priority") if (23,) <= slurm_version() < (24, 11) else ("Priority",)
         slurm.wait("it stands behind the other", lambda: slurm.job(behind)["Reason"] in reasons)
         self.running(self.accept(1, "2d", "--mem=20"))
         array = self.accept(1, "2d", "--mem=5", "-c", "2", "--array=1-8")
