@@ -407,6 +407,11 @@ def ask_host(event, job):
     return answer
 
 
+def set_start(job, start):
+    """A start time by Libra's answer. PBS takes none that is past, and on a busy host the answer may be seconds old."""
+    job.Execution_Time = max(int(start), int(time.time()) + 2)
+
+
 def reject(event, text):
     """Refuses, with so much of a text as fits. An answer to a question goes as it is: the library makes it fit, and where one of before is still loaded,
     which does not, a cut would lose the number of a quote that is held.

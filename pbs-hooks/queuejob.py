@@ -111,7 +111,7 @@ def judge(event):
             reject(event, answer["text"])
         write(job, answer.get("resources", {}), answer.get("moved", ()))
         if "start" in answer:
-            job.Execution_Time = answer["start"]
+            set_start(job, answer["start"])
     except Exception as fault:
         if asked["quote"] or wants_promise and on_fault() != "admit":
             log_fault(event, fault)

@@ -17,7 +17,7 @@ def start(event):
     for name, value in answer.get("resources", {}).items():
         set_resource(job, name, value)
     if "start" in answer:
-        job.Execution_Time = answer["start"]
+        set_start(job, answer["start"])
     if answer["verdict"] == "refuse":
         if answer.get("hold"):
             job.Hold_Types = pbs.hold_types("s")

@@ -30,8 +30,9 @@ use serde_json::{Map, Value, json};
 /// lasts as long by default.
 const AT_ONCE: f64 = 30.0;
 
-/// A job that is to start no later than this after its commitment, in seconds, is not held.
-const AT_MOST_PAUSED: f64 = 5.0;
+/// A job that is to start no later than this after its commitment, in seconds, is not held: it pauses for [`super::deferred::PAUSE`], and for as
+/// long as the server took to write that down.
+const AT_MOST_PAUSED: f64 = AT_ONCE;
 
 /// In the place of the commitment: there is none. The hooks take it for no line.
 pub(super) const NOTHING: &str = "-";
