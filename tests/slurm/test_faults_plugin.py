@@ -99,6 +99,14 @@ class BadConfiguration(SiteCase):
                 expect_free(self, slurm, {slurm.nodes[0]: 0.6})
                 self.write(with_start(slurm.rules))
                 slurm.wait("it is read", lambda before=before: [line for line in slurm.said()[before:] if "was read anew" in line])
+        for what, make in {"gone": slurm.rules_file.unlink, "empty": lambda: self.write("")}.items():
+            with self.subTest(what):
+                before = len(slurm.said())
+                make()
+                slurm.wait("it is said", lambda before=before: [line for line in slurm.said()[before:] if f"{slurm.rules_file.name} is {what}; Libra goes on" in line])
+                self.refused(slurm.sbatch(), "jobs on this cluster need a deadline")
+                self.write(with_start(slurm.rules))
+                slurm.wait("it is read", lambda before=before: [line for line in slurm.said()[before:] if "was read anew" in line])
         with self.subTest("unreadable for SlurmUser"):
             before = len(slurm.said())
             slurm.rules_file.chmod(0)
@@ -111,25 +119,14 @@ class BadConfiguration(SiteCase):
             slurm.wait("it is read", lambda: [line for line in slurm.said()[before:] if "was read anew" in line])
 
     def test_at_its_start(self):
-        """It goes on with the rules that it had last. Where they are not known either, nothing with terms is judged, and users are told why; jobs
-        without terms run. When it can be read, all is as it was."""
+        """Nothing with terms is judged, and users are told why; jobs without terms run. When it can be read, all is as it was."""
         slurm = self.slurm
         job = slurm.submit(*terms(0.4, slurm.nodes[0]))
         self.started(job)
         slurm.wait("saved", lambda: is_saved(slurm, job))
         slurm.kill_controller()
-        # SlurmUser may not write beside it; root's processes, as the agent, keep the copy.
-        copy = slurm.rules_file.with_name(f".{slurm.rules_file.name}.last")
-        shutil.copy2(slurm.rules_file, copy)
-        self.addCleanup(copy.unlink, missing_ok=True)
         self.write("[slurm\n")
         self.addCleanup(self.write, with_start(slurm.rules))
-        before = len(slurm.said())
-        slurm.start_controller()
-        slurm.wait("it is said", lambda: [line for line in slurm.said()[before:] if "the rules stay as they were" in line])
-        slurm.wait("judged by the last rules", lambda: "jobs on this cluster need a deadline" in slurm.sbatch().err)
-        slurm.kill_controller()
-        copy.unlink()
         before = len(slurm.said())
         slurm.start_controller()
         slurm.wait("it is said", lambda: [line for line in slurm.said()[before:] if "no job with terms is judged" in line])

@@ -209,6 +209,7 @@ class Faults(NodeCase):
         with self.subTest("the rules that it had last go on"):
             done = start()
             self.assertEqual(done.rc, 0, done.err)
+        self.nothing_left()
         slurm.node_file(node).with_name(f".libra-{node}.toml.last").unlink()
         done = start()
         self.assertEqual(done.rc, 1, done.out)

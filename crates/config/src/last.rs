@@ -1,13 +1,15 @@
-//! A configuration that was there and is gone, or cannot be taken: the rules that it had last go on.
+//! A configuration that was there and is gone, or has a mistake: the rules that it had last go on.
 //!
 //! Many processes read a site's configuration, some of them anew at each event. Were a missing file the built-in defaults to them, a slip of the
 //! hand would turn accounts off and let in jobs that the site refuses; were one with a mistake an error, the same slip would keep nodes from
-//! starting what was promised. So whoever reads it keeps a copy, and where the file is missing, or cannot be taken, the copy
-//! counts, with a complaint. A file that never was there has no copy: then the defaults are meant. A file of comments alone means them too.
-//! One without a single byte does not, where there is a copy: an editor, `cp` and `>` empty a file before they write it, and whoever reads it in
-//! between would have the defaults for an event. One that cannot be taken and has no copy is an error.
+//! starting what was promised. Who has its rules in memory keeps those ([`read_anew`]). For others whoever reads a file keeps a copy, and where the
+//! file is missing the copy counts, with a complaint ([`read`]); to root's processes, which have read it at every event and so have kept the
+//! newest one that can be taken, also where the file has a mistake ([`read_or_copy`]). A file that never was there has no copy: then the defaults
+//! are meant. A file of comments alone means them too.
+//! One without a single byte does not, where there are other rules: an editor, `cp` and `>` empty a file before they write it, and whoever reads it in
+//! between would have the defaults for an event.
 //!
-//! The copy of a file below `/etc` is in `/var/lib/libra/rules`, that of any other beside it.
+//! The copy of a file below `/etc` is in `/var/lib/libra/rules`, that of any other beside it. Below `/etc` root alone keeps one.
 
 use super::{Config, ConfigError};
 use std::io::{self, ErrorKind};
@@ -28,28 +30,74 @@ pub struct Read {
     pub gone: Option<String>,
 }
 
-/// Reads a configuration that may be missing, or have a mistake.
+/// Reads a configuration that may be missing.
+///
+/// # Errors
+/// When it, or what is left of it, is there and cannot be taken.
+pub fn read(path: &Path) -> Result<Read, ConfigError> {
+    match read_file(path)? {
+        Found::There(config) => Ok(Read {
+            config: *config,
+            origin: Some(path.to_path_buf()),
+            gone: None,
+        }),
+        Found::Not(how) => read_copy_of_gone(path, how),
+    }
+}
+
+/// The same for who has read it at every event before: also of one with a mistake the copy counts.
 ///
 /// # Errors
 /// When it is there, cannot be taken, and there is no copy that can be.
-pub fn read(path: &Path) -> Result<Read, ConfigError> {
+pub fn read_or_copy(path: &Path) -> Result<Read, ConfigError> {
+    read(path).or_else(|error| match read_copy(path) {
+        Err(_) => Err(error),
+        Ok((copy, config)) => Ok(Read {
+            config,
+            gone: Some(format!("{STAY} (a copy is in {}): {error}", copy.display())),
+            origin: Some(copy),
+        }),
+    })
+}
+
+/// Reads it for who has its rules in memory, which are newer than any copy: they stay where it is gone, empty or has a mistake.
+///
+/// # Errors
+/// What the administrators are to be told, every minute.
+pub fn read_anew(path: &Path) -> Result<Config, String> {
+    match read_file(path) {
+        Ok(Found::There(config)) => Ok(*config),
+        Ok(Found::Not(how)) => Err(format!(
+            "{} is {how}; Libra goes on with the rules it had last. {RESTORE}",
+            path.display()
+        )),
+        Err(error) => Err(format!("{STAY}: {error}")),
+    }
+}
+
+const STAY: &str = "the rules stay as they were";
+
+const RESTORE: &str =
+    "Restore the file; to go back to the defaults, write a file with only a comment, '# defaults'";
+
+enum Found {
+    There(Box<Config>),
+    /// It is gone, or empty.
+    Not(&'static str),
+}
+
+fn read_file(path: &Path) -> Result<Found, ConfigError> {
     match Config::text_of(path) {
         Err(ConfigError::Unreadable { error, .. }) if error.kind() == ErrorKind::NotFound => {
-            read_copy_of_gone(path, "gone")
+            Ok(Found::Not("gone"))
         }
-        Err(error) => instead_of(error, path),
-        Ok(text) if text.is_empty() => read_copy_of_gone(path, "empty"),
-        Ok(text) => match Config::of_file(path, &text) {
-            Ok(config) => {
-                keep(path, &text);
-                Ok(Read {
-                    config,
-                    origin: Some(path.to_path_buf()),
-                    gone: None,
-                })
-            }
-            Err(error) => instead_of(error, path),
-        },
+        Err(error) => Err(error),
+        Ok(text) if text.is_empty() => Ok(Found::Not("empty")),
+        Ok(text) => {
+            let config = Config::of_file(path, &text)?;
+            keep(path, &text);
+            Ok(Found::There(Box::new(config)))
+        }
     }
 }
 
@@ -73,22 +121,8 @@ fn read_copy_of_gone(path: &Path, how: &str) -> Result<Read, ConfigError> {
         Ok((copy, config)) => Ok(Read {
             config,
             gone: Some(format!(
-                "{} is {how}; Libra goes on with the rules it had last (a copy is in {}). Restore the file; to go back to the defaults, write a file with only a comment, '# defaults'",
+                "{} is {how}; Libra goes on with the rules it had last (a copy is in {}). {RESTORE}",
                 path.display(),
-                copy.display()
-            )),
-            origin: Some(copy),
-        }),
-    }
-}
-
-fn instead_of(error: ConfigError, path: &Path) -> Result<Read, ConfigError> {
-    match read_copy(path) {
-        Err(_) => Err(error),
-        Ok((copy, config)) => Ok(Read {
-            config,
-            gone: Some(format!(
-                "the rules stay as they were (a copy is in {}): {error}",
                 copy.display()
             )),
             origin: Some(copy),
@@ -198,12 +232,14 @@ mod tests {
         let file = directory.path().join("libra.toml");
         let mistake = "[node]\nrating = 'fast'\n";
         std::fs::write(&file, mistake).expect("written");
-        assert!(read(&file).is_err(), "nothing is known from before");
+        assert!(read_or_copy(&file).is_err(), "nothing is known from before");
         std::fs::write(&file, "[node]\nrating = 2.0\n").expect("written");
-        let good = read(&file).expect("valid").config;
+        let good = read_or_copy(&file).expect("valid").config;
+        assert_eq!(read_anew(&file).expect("valid"), good);
         for broken in [mistake.as_bytes(), b"[node", b"\xff\xfe"] {
             std::fs::write(&file, broken).expect("written");
-            let read = read(&file).expect("the copy");
+            assert!(read(&file).is_err(), "by who may have no new copy");
+            let read = read_or_copy(&file).expect("the copy");
             assert_eq!(read.config, good);
             assert_eq!(read.origin, Some(copy_of(&file)));
             let said = read.gone.expect("a complaint");
@@ -212,17 +248,37 @@ mod tests {
                     && said.contains("/libra.toml: "),
                 "{said}"
             );
+            let said = read_anew(&file).expect_err("a complaint");
+            assert!(said.starts_with("the rules stay as they were: "), "{said}");
         }
         std::fs::remove_file(&file).expect("removed");
-        assert_eq!(read(&file).expect("the copy").config, good);
+        assert_eq!(read_or_copy(&file).expect("the copy").config, good);
         std::fs::write(copy_of(&file), "[node").expect("written");
-        assert!(read(&file).is_err());
+        assert!(read_or_copy(&file).is_err());
         std::fs::write(&file, mistake).expect("written");
-        let error = read(&file).expect_err("neither can be taken").to_string();
+        let error = read_or_copy(&file).expect_err("neither can be taken");
+        let error = error.to_string();
         assert!(
             error.contains("rating") && !error.contains(".last"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn who_has_its_rules_takes_neither_a_copy_nor_the_defaults_instead() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = directory.path().join("libra.toml");
+        std::fs::write(copy_of(&file), "[node]\nrating = 2.0\n").expect("an old one");
+        let said = read_anew(&file).expect_err("a complaint");
+        assert!(said.contains("libra.toml is gone; Libra goes on"), "{said}");
+        std::fs::write(&file, "").expect("written");
+        let said = read_anew(&file).expect_err("a complaint");
+        assert!(
+            said.contains("libra.toml is empty; Libra goes on"),
+            "{said}"
+        );
+        std::fs::write(&file, "# defaults\n").expect("written");
+        assert_eq!(read_anew(&file).expect("a comment"), Config::default());
     }
 
     #[test]

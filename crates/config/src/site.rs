@@ -34,10 +34,10 @@ pub fn load(option: Option<&Path>) -> Result<Config, ConfigError> {
     }
 }
 
-/// The site's configuration in this file; the defaults where there never was one, and what it was last where it is gone or has a mistake.
+/// The site's configuration in this file; the defaults where there never was one.
 ///
 /// # Errors
-/// As [`last::read`]: with the defaults in its place other jobs would be admitted.
+/// When it is there and cannot be read: with the defaults in its place other jobs would be admitted.
 pub fn of_site(path: &Path) -> Result<last::Read, ConfigError> {
     let found = last::read(path)?;
     if let Some(gone) = &found.gone {

@@ -66,7 +66,7 @@ impl Process {
             serde_json::from_str(event).map_err(|error| BadEvent(error.to_string()))?;
         let config = PathBuf::from(need(&event, "config")?);
         let answer = if need(&event, "event")?.starts_with("exec") {
-            let found = last::read(&config)?;
+            let found = last::read_or_copy(&config)?;
             let mut answer = hosts::answer(&Host::open(found.config)?.in_a_hurry(), &event)?;
             // This process is as short as its event; some come every few seconds.
             if let (Some(gone), Some(lines)) = (found.gone, log_of(&mut answer)) {
@@ -117,46 +117,48 @@ impl Process {
         self.installed = Some(now.to_string());
     }
 
-    /// Takes a changed configuration; one that cannot be taken is no reason to stop deciding by the last.
+    /// Takes a changed configuration; one that is gone or cannot be taken is no reason to stop deciding by the last.
     fn follow_config(&mut self, path: &Path, log: &mut Vec<Value>) -> Result<(), ConfigError> {
         let now = (path.to_path_buf(), stamp(path));
-        if self.config.as_ref() == Some(&now) {
+        // What could not be read may be readable now, without having changed.
+        if self.config.as_ref() == Some(&now) && self.gone.is_none() {
             return Ok(());
         }
-        match (last::read(path), &mut self.server) {
-            (Ok(found), server) => {
-                let config = found.config;
-                let mut changed = true;
-                let is_gone = found.gone.is_some();
-                let said = Instant::now().checked_sub(SAY_AGAIN);
-                self.gone = found
-                    .gone
-                    .map(|text| (text, said.unwrap_or_else(Instant::now)));
-                match server {
-                    Some(server) => {
-                        changed = BudgetGate::is_changed(&self.rules, &config);
-                        server.configure(&config);
-                        if !is_gone {
-                            log.push(format!("{} was read anew", path.display()).into());
-                        }
-                    }
-                    none => *none = Some(Server::new(&config)),
-                }
+        let Some(server) = &mut self.server else {
+            let found = last::read_or_copy(path)?;
+            self.server = Some(Server::new(&found.config));
+            self.rules = found.config;
+            self.open_accounts();
+            self.complain(found.gone);
+            self.config = Some(now);
+            return Ok(());
+        };
+        self.config = Some(now);
+        match last::read_anew(path) {
+            Ok(config) => {
+                let changed = BudgetGate::is_changed(&self.rules, &config);
+                server.configure(&config);
+                log.push(format!("{} was read anew", path.display()).into());
                 self.rules = config;
+                self.complain(None);
                 if changed {
                     self.open_accounts();
                 }
             }
-            (Err(error), Some(_)) => {
-                log.push(format!("the rules stay as they were: {error}").into());
-            }
-            (Err(error), None) => return Err(error),
+            Err(text) => self.complain(Some(text)),
         }
-        self.config = Some(now);
         Ok(())
     }
 
-    /// Says every minute that the configuration is gone.
+    /// Why other rules count than those of the file, to be said at once and every minute; none: they do.
+    fn complain(&mut self, text: Option<String>) {
+        if self.gone.as_ref().map(|gone| &gone.0) != text.as_ref() {
+            let said = Instant::now().checked_sub(SAY_AGAIN);
+            self.gone = text.map(|text| (text, said.unwrap_or_else(Instant::now)));
+        }
+    }
+
+    /// Says every minute that the configuration is gone or cannot be taken.
     fn say_gone(&mut self, log: &mut Vec<Value>) {
         if let Some((text, said)) = &mut self.gone {
             if said.elapsed() >= SAY_AGAIN {

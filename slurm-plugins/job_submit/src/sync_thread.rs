@@ -10,8 +10,7 @@ use ::log::Level;
 use libra_accounts::budget_gate::BudgetGate;
 use libra_accounts::names::{AccountName, user_name, user_number};
 use libra_accounts::payments::Payments;
-use libra_config::last::{self, Read};
-use libra_config::{Config, MetricsConfig, OnFault};
+use libra_config::{Config, MetricsConfig, OnFault, last};
 use libra_core::book::OLDEST_RECORDS;
 use libra_core::book::figures::{ClusterFigures, Holds};
 use libra_core::commitment::Commitment;
@@ -516,6 +515,14 @@ impl Rounds {
         }
     }
 
+    /// Why other rules count than those of the file, to be said at once and every minute; none: they do.
+    fn complain(&mut self, text: Option<String>) {
+        if self.config_gone.as_ref().map(|gone| &gone.0) != text.as_ref() {
+            let said = Instant::now().checked_sub(SAY_AGAIN);
+            self.config_gone = text.map(|text| (text, said.unwrap_or_else(Instant::now)));
+        }
+    }
+
     /// Says every minute that the configuration is gone or cannot be taken.
     fn say_config_gone(&mut self) {
         if let Some((text, said)) = &mut self.config_gone {
@@ -540,27 +547,23 @@ impl Rounds {
         }
         let first = self.config.is_none();
         self.config = now_there;
-        let config = match last::read(&path) {
-            Ok(Read {
-                gone: Some(text), ..
-            }) if self.config_gone.as_ref().is_some_and(|gone| gone.0 == text) => return,
-            Ok(found) => {
-                let said = Instant::now().checked_sub(SAY_AGAIN);
-                self.config_gone = found
-                    .gone
-                    .map(|text| (text, said.unwrap_or_else(Instant::now)));
-                found.config
+        let has_rules = state().controller.is_some();
+        // Its copy may be older than what it had: it is root's processes that keep one, and this one is mostly SlurmUser's.
+        let read = match has_rules {
+            true => last::read_anew(&path).map(|config| (config, None)),
+            false => last::read(&path)
+                .map(|found| (found.config, found.gone))
+                .map_err(|error| error.to_string()),
+        };
+        let config = match read {
+            Ok((config, gone)) => {
+                self.complain(gone);
+                config
             }
+            Err(text) if has_rules => return self.complain(Some(text)),
             Err(error) => {
-                let then = {
-                    let mut state = state();
-                    state.no_rules = state.controller.is_none();
-                    match state.no_rules {
-                        false => "the rules stay as they were",
-                        true => "no job with terms is judged",
-                    }
-                };
-                let problem = format!("{then}: {error}");
+                state().no_rules = true;
+                let problem = format!("no job with terms is judged: {error}");
                 if self.config_problem.as_ref() != Some(&problem) {
                     log::write(Level::Error, &problem);
                     self.config_problem = Some(problem);
@@ -587,7 +590,7 @@ impl Rounds {
         if anew && self.in_control == Some(true) {
             self.open_accounts();
         }
-        if !first && self.config_gone.is_none() {
+        if !first {
             log::write(Level::Info, &format!("{} was read anew", path.display()));
         }
     }

@@ -233,7 +233,7 @@ fn configuration_file(call: &Call<'_>) -> PathBuf {
 }
 
 fn configuration(call: &Call<'_>) -> Result<Config, String> {
-    let found = last::read(&configuration_file(call));
+    let found = last::read_or_copy(&configuration_file(call));
     let found = found.map_err(|error| error.to_string())?;
     // The processes that ask live no longer than an event of a job.
     if let Some(gone) = found.gone {
