@@ -22,11 +22,11 @@ impl Live {
         amount: Money,
         act: Act<'_>,
     ) -> Result<bool, AccountsError> {
-        self.change(|step| step.hold(key, account, amount, act))
+        self.change(|step| step.hold(key, account, amount, &[], act))
     }
 
-    /// As [`Live::hold`], in place of a hold that is there: what is left of that is free again, and may be what is set aside. Where it fails, the hold
-    /// that was there stays. `note`: why that one ends.
+    /// As [`Live::hold`], in place of a hold that is there: what is left of that is set aside first, also where its validity has ended meanwhile, and
+    /// the rest of it is free again. Where it fails, the hold that was there stays. `note`: why that one ends.
     ///
     /// # Errors
     /// As [`Live::hold`].
@@ -40,8 +40,9 @@ impl Live {
         act: Act<'_>,
     ) -> Result<bool, AccountsError> {
         self.change(|step| {
+            let own = step.held(before, account)?;
             step.settle(before, u32::MAX, Payout::NOTHING, Act { note, ..act })?;
-            step.hold(key, account, amount, act)
+            step.hold(key, account, amount, &own, act)
         })
     }
 
@@ -113,7 +114,27 @@ impl Live {
 }
 
 impl Step<'_> {
-    fn hold(&self, key: &str, account: i64, amount: Money, act: Act<'_>) -> Result<bool, Trouble> {
+    /// What is held of an account under a key, by lot.
+    fn held(&self, key: &str, account: i64) -> Result<Vec<(i64, Money)>, Trouble> {
+        let c = self.transaction;
+        let parts = c
+            .prepare_cached("SELECT lot, amount FROM hold WHERE key = ?1 AND account = ?2")?
+            .query_map(params![key, account], |row| {
+                Ok((row.get(0)?, Money(row.get(1)?)))
+            })?
+            .collect::<Result<_, _>>()?;
+        Ok(parts)
+    }
+
+    /// `own`: what is taken first, and is free whatever its validity.
+    fn hold(
+        &self,
+        key: &str,
+        account: i64,
+        amount: Money,
+        own: &[(i64, Money)],
+        act: Act<'_>,
+    ) -> Result<bool, Trouble> {
         let c = self.transaction;
         if c.prepare_cached("INSERT OR IGNORE INTO known VALUES (?1, 0)")?
             .execute([key])?
@@ -121,26 +142,47 @@ impl Step<'_> {
         {
             return Ok(false);
         }
-        let account = self.by_number(account, act.at)?;
-        let mut parts = self.spend(&account, amount)?;
-        if parts.is_empty() {
-            // It costs nothing, and may bring a compensation.
-            parts.push((FOR_EVER, Money::ZERO));
+        let mut left = amount;
+        for (lot, there) in own {
+            let part = left.min(*there);
+            self.set_aside(key, account, *lot, part, act)?;
+            left = Money(left.0 - part.0);
         }
-        for (lot, amount) in parts {
-            c.prepare_cached("INSERT INTO hold VALUES (?1, ?2, ?3, ?4, ?5)")?
-                .execute(params![key, lot, account.id, amount.0, act.at])?;
-            self.pay(
-                Kind::Hold,
-                (account.id, Side::Free),
-                (account.id, Side::Held),
-                lot,
-                amount,
-                Some((key, 0)),
-                act,
-            )?;
+        let account = self.by_number(account, act.at)?;
+        for (lot, part) in self.spend(&account, left)? {
+            self.set_aside(key, account.id, lot, part, act)?;
+        }
+        if amount == Money::ZERO {
+            // It costs nothing, and may bring a compensation.
+            c.prepare_cached("INSERT INTO hold VALUES (?1, ?2, ?3, 0, ?4)")?
+                .execute(params![key, FOR_EVER, account.id, act.at])?;
         }
         Ok(true)
+    }
+
+    fn set_aside(
+        &self,
+        key: &str,
+        account: i64,
+        lot: i64,
+        amount: Money,
+        act: Act<'_>,
+    ) -> Result<(), Trouble> {
+        if amount <= Money::ZERO {
+            return Ok(());
+        }
+        self.transaction
+            .prepare_cached("INSERT INTO hold VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT DO UPDATE SET amount = amount + ?4")?
+            .execute(params![key, lot, account, amount.0, act.at])?;
+        self.pay(
+            Kind::Hold,
+            (account, Side::Free),
+            (account, Side::Held),
+            lot,
+            amount,
+            Some((key, 0)),
+            act,
+        )
     }
 
     fn settle(

@@ -243,3 +243,34 @@ fn a_hold_in_place_of_another_uses_its_money_or_leaves_it() {
     is_held(&payments, &second);
     place.check(&live);
 }
+
+#[test]
+fn what_is_held_when_it_expires_pays_for_the_hold_in_its_place_too() {
+    let place = LedgerPaths::new();
+    let mut live = place.open();
+    live.set_account(&user("alice"), None, at(0)).expect("made");
+    let of = |line: &str| libra_core::commitment::Commitment::parse(line).expect("a line");
+    let (first, second) = (
+        of(LINE),
+        of(&LINE
+            .replace("token=17", "token=18")
+            .replace("price=10", "price=12")),
+    );
+    let (then, later) = (first.submitted, first.submitted + 3600.0);
+    let ends = Some(then as i64 + 60);
+    live.deposit(&user("alice"), credits(10), (None, ends), at(0))
+        .expect("paid in");
+    live.deposit(&user("alice"), credits(5), (None, None), at(0))
+        .expect("paid in");
+    let mut payments = payments(&place);
+    let payer = payments.payer("alice", None, then).expect("pays");
+    payments.hold(&payer, &first, then).expect("held");
+    payments
+        .hold_instead(&payer, &first, &second, later)
+        .expect("10 that have expired since, and 2 of the others");
+    let account = live.account(&user("alice"), (later * 1e3) as i64);
+    let account = account.expect("is there");
+    assert_eq!(account.held, credits(12));
+    assert_eq!(account.available(), Some(credits(3)));
+    place.check(&live);
+}

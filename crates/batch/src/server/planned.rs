@@ -11,6 +11,7 @@
 use super::{AdmissionServer, Committed, Reserved, pays};
 use crate::front_end::{FrontEnd, JobSpecification};
 use crate::verdict::{NotTaken, Refused, Verdict};
+use libra_accounts::budget_gate::Denied;
 use libra_core::book::{JobRecord, Phase, Planned};
 use libra_core::commitment::{Commitment, NodeCommitment};
 use libra_core::decision::curve::with_deadline;
@@ -22,7 +23,7 @@ const PATIENCE: f64 = 30.0;
 /// Why a planned job does not begin.
 #[derive(Debug, Clone, PartialEq)]
 pub enum NotBegun<P> {
-    /// It is not due, those before it were started late, or nobody pays for it at this moment.
+    /// It is not due, those before it were started late, or accounts are out of order at this moment.
     Waits,
     /// Its nodes are not there when it is due: it has another start, as its commitment says now.
     PlannedAnew(Box<Commitment>),
@@ -148,11 +149,15 @@ impl AdmissionServer {
             };
             match self.commit(&request, 1, reserved, payer, Some(commitment), now) {
                 Ok(committed) => return Ok(committed),
-                // Nobody pays for it at this moment: it has its place again. Where a node of it has gone it is asked for as one that has none.
-                Err(_) => {
+                // For a moment: it has its place again. Where a node of it has gone it is asked for as one that has none.
+                Err(Denied::Fault(_) | Denied::Unpromised(_)) => {
                     let waits = anew.as_ref().unwrap_or(commitment);
                     let record = JobRecord::committed(id, 0, waits, Phase::Bound);
                     let _ = self.book.restore(&record);
+                }
+                Err(denied) => {
+                    self.gate.never_began(commitment, now);
+                    return Err(NotBegun::GivenBack(denied.into()));
                 }
             }
         }
