@@ -20,7 +20,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 import machine  # noqa: E402
 from case import SiteCase  # noqa: E402
-from cluster import PROGRAMS  # noqa: E402
+from cluster import PROGRAMS, slurm_version  # noqa: E402
 from libra_site import Site, idle_until, program  # noqa: E402
 from promises import STILL, commitment, committed, counted, expect_free_beside, holding, is_saved, terms, tokens  # noqa: E402
 
@@ -67,7 +67,7 @@ class Pair(Site):
     def start_backup(self):
         """slurmctld on the second host."""
         for name in ("log2", "run2"):
-            (self.directory / name).mkdir(mode=0o755)
+            (self.directory / name).mkdir(mode=0o755, exist_ok=True)
             shutil.chown(self.directory / name, self.plan["slurm_user"])
         hosts = self.directory / "etc/hosts"
         hosts.write_text(f"127.0.0.2 {self.backup_name}\n{pathlib.Path('/etc/hosts').read_text()}")
@@ -202,9 +202,15 @@ class Failover(SiteCase):
         there = {job: line for job, line in holding(slurm).items() if job in (running, waits, held, stays)}
         self.assertEqual(len(there), 4)
 
-        # The first host is back, and takes control again.
+        # The first host is back, and takes control again. From 24.05.5 to 24.05.8 a backup that is asked to give it back signals its own thread, which
+        # has that signal blocked, and keeps it (_slurm_rpc_request_control): it is ended there, as its administrators have to, and started again.
+        keeps = (24, 5, 5) <= slurm_version() < (24, 11)
+        if keeps:
+            slurm.end("backup", signal.SIGTERM)
         slurm.start_controller()
         self.in_control(second=False)
+        if keeps:
+            slurm.start_backup()
         slurm.wait("the backup waits", lambda: slurm.is_up(slurm.backup_name))
         self.assertEqual({job: line for job, line in holding(slurm).items() if job in there}, there)
         stood_by = lambda: (slurm.directory / "log2/slurmctld.log").read_text().count("another slurmctld is in control")  # noqa: E731
