@@ -244,6 +244,14 @@ impl Payments {
         )
     }
 
+    fn act<'a>(&self, note: &'a str, now: f64) -> Act<'a> {
+        Act {
+            at: millis(now),
+            by: self.system,
+            note,
+        }
+    }
+
     /// Sets aside what the commitment can cost.
     ///
     /// # Errors
@@ -254,11 +262,7 @@ impl Payments {
         commitment: &Commitment,
         now: f64,
     ) -> Result<(), AccountsError> {
-        let act = Act {
-            at: millis(now),
-            by: self.system,
-            note: "",
-        };
+        let act = self.act("", now);
         self.live
             .hold(&self.key(commitment), payer.id, amount(commitment), act)
             .map(|_| ())
@@ -275,11 +279,7 @@ impl Payments {
         commitment: &Commitment,
         now: f64,
     ) -> Result<(), AccountsError> {
-        let act = Act {
-            at: millis(now),
-            by: self.system,
-            note: "",
-        };
+        let act = self.act("", now);
         let (before, key) = (self.key(before), self.key(commitment));
         (self.live)
             .hold_instead(
@@ -346,11 +346,7 @@ impl Payments {
             return Ok(false);
         }
         let account = self.live.account(&AccountName::parse(name)?, millis(now))?;
-        let act = Act {
-            at: millis(now),
-            by: self.system,
-            note: "runs once more",
-        };
+        let act = self.act("runs once more", now);
         self.live.hold(&key, account.id, each(commitment), act)
     }
 
@@ -372,16 +368,8 @@ impl Payments {
         let amount = account
             .available()
             .map_or(wanted, |available| available.min(wanted));
-        self.live.hold(
-            key,
-            account.id,
-            amount,
-            Act {
-                at: millis(now),
-                by: self.system,
-                note: "found again",
-            },
-        )
+        self.live
+            .hold(key, account.id, amount, self.act("found again", now))
     }
 
     /// A job, or one subjob of an array, has ended. Nothing comes of one that nobody pays for, or that was settled before.
@@ -456,11 +444,7 @@ impl Payments {
             overrun: Money::near(overrun),
             compensation: Money::near(compensation),
         };
-        let act = Act {
-            at: millis(now),
-            by: self.system,
-            note: reason,
-        };
+        let act = self.act(reason, now);
         let paid = self.live.settle(key, part, payout, act)?;
         Ok(paid.map(|paid| Settled {
             payer,
@@ -481,11 +465,7 @@ impl Payments {
 
     /// All that is left of a hold is free again.
     fn release(&mut self, key: &str, note: &str, now: f64) -> Result<(), AccountsError> {
-        let act = Act {
-            at: millis(now),
-            by: self.system,
-            note,
-        };
+        let act = self.act(note, now);
         self.live
             .settle(key, u32::MAX, Payout::NOTHING, act)
             .map(|_| ())
