@@ -8,7 +8,7 @@
 use crate::{submission_metrics, times};
 use ::log::Level;
 use libra_accounts::budget_gate::BudgetGate;
-use libra_accounts::names::{AccountName, user_name, user_number};
+use libra_accounts::names::{user_name, user_number};
 use libra_accounts::payments::Payments;
 use libra_config::{Config, MetricsConfig, OnFault, last};
 use libra_core::book::OLDEST_RECORDS;
@@ -497,16 +497,11 @@ impl Rounds {
     fn open_accounts(&mut self) {
         self.opened = Some(Instant::now());
         let gate = BudgetGate::open(&self.rules, "slurm", self.rules.slurm.on_fault, true);
-        let mut payments = Payments::open(&self.rules, "slurm", false).ok().flatten();
+        let payments = Payments::open(&self.rules, "slurm", false).ok().flatten();
         // Those who will most likely ask: nobody waits for a name meanwhile.
-        let accounts = payments
-            .as_mut()
-            .and_then(|payments| payments.live().accounts(0).ok());
-        let known: Vec<_> = (accounts.into_iter().flatten())
-            .filter_map(|account| match AccountName::parse(&account.name) {
-                Ok(AccountName::User(name)) => Some((user_number(&name)?, Some(name))),
-                _ => None,
-            })
+        let users = payments.as_ref().and_then(|payments| payments.users().ok());
+        let known: Vec<_> = (users.into_iter().flatten())
+            .filter_map(|name| Some((user_number(&name)?, Some(name))))
             .collect();
         self.accounts = payments.map(Settler::new);
         if let Some(controller) = &mut state().controller {

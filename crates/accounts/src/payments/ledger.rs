@@ -106,9 +106,18 @@ impl Payments {
         self.keys = format!("{}-{name}", self.system);
     }
 
-    /// The live state.
-    pub fn live(&mut self) -> &mut Live {
-        &mut self.live
+    /// Names of the users who have an account.
+    ///
+    /// # Errors
+    /// When the accounts cannot be read.
+    pub fn users(&self) -> Result<Vec<String>, AccountsError> {
+        let accounts = self.live.accounts(0)?.into_iter();
+        Ok(accounts
+            .filter_map(|account| match AccountName::parse(&account.name) {
+                Ok(AccountName::User(name)) => Some(name),
+                _ => None,
+            })
+            .collect())
     }
 
     /// Writes down what waits.

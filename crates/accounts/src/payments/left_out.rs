@@ -32,6 +32,10 @@ impl Payments {
         match *self {}
     }
 
+    pub fn users(&self) -> Result<Vec<String>, AccountsError> {
+        match *self {}
+    }
+
     pub fn flush(&self) -> Result<(), AccountsError> {
         match *self {}
     }
