@@ -82,9 +82,8 @@ mod tests {
             std::thread::yield_now();
         }
         let waited = moment.unix_time() - 1000.0;
-        assert!(
-            waited > 0.0 && waited <= super::since_boot() - before,
-            "{waited}"
-        );
+        let most = super::since_boot() - before;
+        // Sums of such numbers are rounded.
+        assert!(waited > 0.0 && waited < most + 1e-6, "{waited} of {most}");
     }
 }
