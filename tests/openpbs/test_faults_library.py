@@ -20,20 +20,15 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from libra_site import TOP  # noqa: E402
 from promises import expect_free, free_nodes, libra_log, terms  # noqa: E402
 from test_faults import OneSite  # noqa: E402  (puts tests/batch in the path)
-import limits  # noqa: E402
+import faulty  # noqa: E402
 
 DEADLY = ["-l", "deadline=100,estimate=10,budget=666"]  # the library panics when it sees this budget
 
 
 def faulty_library():
     """A library that panics when it is asked to."""
-    built = os.environ.get("LIBRA_FAULTY_LIBRARY")
-    if not built:
-        with limits.paused():
-            subprocess.run([TOP / "scripts/cargo", "build", "--locked", "--package", "libra", "--lib", "--features", "test-faults", "--target-dir", TOP / "target/faults"],
-                           check=True, capture_output=True, timeout=3600)
-        built = TOP / "target/faults/debug/liblibra.so"
-    return pathlib.Path(built)
+    given = os.environ.get("LIBRA_FAULTY_LIBRARY")
+    return pathlib.Path(given) if given else faulty.built("libra", "liblibra.so")
 
 
 class FaultySite(OneSite):

@@ -18,7 +18,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 from case import SiteCase  # noqa: E402  (puts tests/batch in the path)
-import limits  # noqa: E402
+import faulty  # noqa: E402
 from libra_site import TOP, with_start  # noqa: E402
 from promises import STILL, expect_free, holding, is_saved, peak_during, terms  # noqa: E402
 
@@ -28,13 +28,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 def faulty_plugin():
     """A plugin that panics when it is asked to."""
-    built = os.environ.get("LIBRA_FAULTY_PLUGIN")
-    if not built:
-        with limits.paused():
-            subprocess.run([TOP / "scripts/cargo", "build", "--locked", "--package", "libra-slurm-job-submit", "--features", "test-faults", "--target-dir", TOP / "target/faults"],
-                           check=True, capture_output=True, timeout=3600)
-        built = TOP / "target/faults/debug/libjob_submit_libra.so"
-    return pathlib.Path(built)
+    given = os.environ.get("LIBRA_FAULTY_PLUGIN")
+    return pathlib.Path(given) if given else faulty.built("libra-slurm-job-submit", "libjob_submit_libra.so")
 
 
 class Panics(SiteCase):
