@@ -6,7 +6,8 @@ import unittest
 from case import CellCase
 
 HOUR = 3600
-BUSY = "exec python3 -c 'while True: pass'\n"
+# More than two seconds of work, and nothing after them.
+WORKED = "python3 -c 'import time\nwhile time.process_time() < 3: pass'\nexec sleep 1000\n"
 PRICES = "[class]\ndedicated-price = 2.0\nimmediate-price = 3.0\n"
 
 
@@ -33,7 +34,7 @@ class Classes(CellCase):
 
     def test_whole_processors_are_held_while_the_job_gets_on(self):
         """With its estimate used and hours until its deadline a job with a share would need next to nothing: this one keeps its processor."""
-        job = self.taken(self.whole("estimate=2,deadline=2h,class=dedicated", script=BUSY))
+        job = self.taken(self.whole("estimate=2,deadline=2h,class=dedicated", script=WORKED))
         self.cell.wait_running(job)
         self.assertEqual((self.places(job), self.commitment(job)["class"]), ({"g1": 1.0}, "dedicated"))
         self.cell.wait("it has used its estimate", lambda: self.processes(job, "g1") and self.used(job, "g1") > 2.5)

@@ -33,16 +33,6 @@ def busy(seconds, processes=1):
     return "\n".join([f"{work} &"] * processes) + "\nwait\n"
 
 
-def busy_until(file):
-    """A script that works until this file is there: a job that is looked at while it runs, however long that takes."""
-    return f"python3 -c 'import os\nwhile not os.path.exists(\"{file}\"): pass'\n"
-
-
-def idle_until(file):
-    """The same of a job that does not work."""
-    return f"while ! test -e {file}; do sleep 0.2; done\n"
-
-
 def wait_told(pbs):
     """Wait until the server has sent its hosts all of Libra. Until then they reject jobs, some ten in a second, and PBS holds a job after twenty; or a
     job is run by the rules of an older installation."""

@@ -15,7 +15,8 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 from case import SiteCase  # noqa: E402
-from libra_site import busy, busy_until, idle_until  # noqa: E402
+from libra_site import busy  # noqa: E402
+from scripts import idle_until, works_until  # noqa: E402
 
 
 class Accounts(SiteCase):
@@ -227,7 +228,7 @@ class Accounts(SiteCase):
     def test_pbs_server_killed(self):
         """Holds are there again, no charge is lost or doubled, also of what ends while there is no server."""
         end = self.pbs.own / "killed.end"
-        jobs = [self.accept(20, 600, budget=30, script=busy_until(end)), self.accept(20, 3000, budget=50)]
+        jobs = [self.accept(20, 600, budget=30, script=works_until(end)), self.accept(20, 3000, budget=50)]
         prices = [self.price(job) for job in jobs]
         for job in jobs:
             self.running(job)

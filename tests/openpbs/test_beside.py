@@ -16,7 +16,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import machine  # noqa: E402
 from case import SiteCase  # noqa: E402
 from cluster import Cluster  # noqa: E402
-from libra_site import TOP, Site, idle_until  # noqa: E402
+from libra_site import TOP, Site  # noqa: E402
+from scripts import idle_until  # noqa: E402
 from promises import processes, quota, terms  # noqa: E402
 from test_deferred import CONFIRMED  # noqa: E402
 

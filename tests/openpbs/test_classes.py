@@ -12,12 +12,13 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
-from libra_site import busy_until, idle_until  # noqa: E402
 from test_deferred import Site  # noqa: E402
+from scripts import busy_until, idle_until  # noqa: E402
 
 HOUR = 3600
 DAYS = 10 * 24 * HOUR
-BUSY = "exec python3 -c 'while True: pass'\n"
+# More than two seconds of work, and nothing after them.
+WORKED = "python3 -c 'import time\nwhile time.process_time() < 3: pass'\nexec sleep 1000\n"
 BEGUN = "(it was planned)"
 # A hook of the site's own that lets no job go until this file is there.
 SLOW_END = """
@@ -103,7 +104,7 @@ class Classes(Planning):
 
     def test_whole_processors_are_held_while_the_job_gets_on(self):
         """With its estimate used and hours until its deadline a job with a share would need next to nothing: this one keeps its processor."""
-        job = self.taken(self.whole("estimate=2,deadline=2h,class=dedicated", script=BUSY))
+        job = self.taken(self.whole("estimate=2,deadline=2h,class=dedicated", script=WORKED))
         self.running(job)
         self.assertEqual((self.share(job), self.terms(job)["class"]), (1.0, "dedicated"))
         self.assertIn("a whole processor on", self.pbs.qstat(job)["Resource_List.libra_info"])

@@ -13,7 +13,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 from case import SiteCase  # noqa: E402
-from libra_site import idle_until  # noqa: E402
+from scripts import idle_until  # noqa: E402
 from promises import terms  # noqa: E402
 from test_accounts import Accounts as MoneySite  # noqa: E402
 

@@ -20,7 +20,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import client  # noqa: E402
 import machine  # noqa: E402
 from case import SiteCase  # noqa: E402
-from libra_site import Site, idle_until  # noqa: E402
+from libra_site import Site  # noqa: E402
+from scripts import idle_until  # noqa: E402
 from promises import terms  # noqa: E402
 
 # Seconds without a sign of the primary after which the secondary takes over: not while the primary is only slow.

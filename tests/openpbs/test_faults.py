@@ -13,7 +13,8 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 import machine  # noqa: E402
-from libra_site import Site, busy, busy_until  # noqa: E402
+from libra_site import Site, busy  # noqa: E402
+from scripts import works_until  # noqa: E402
 from promises import expect_free, free_nodes, libra_log, pause, processes, quota, started_in_cgroup, terms, verdict  # noqa: E402
 
 # Rejects what was accepted before it: a reservation that no job will ever claim.
@@ -146,7 +147,7 @@ class HostsKilled(OneSite):
         """A script that works until it is told to end (a file), and says when it did (another)."""
         home = self.pbs.directory / "home" / self.pbs.users[0]
         end, file = home / f"{name}.end", home / name
-        return busy_until(end) + f"date +%s.%N >>{file}\n", end, file
+        return works_until(end) + f"date +%s.%N >>{file}\n", end, file
 
     def expect_honest(self, job, file):
         """Libra's verdict is what the job itself has written down, or when PBS has seen it, which was before now."""

@@ -12,9 +12,9 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
-from libra_site import idle_until  # noqa: E402
 from promises import expect_free, libra_log, started_in_cgroup, terms  # noqa: E402
 from test_faults import OneSite  # noqa: E402
+from scripts import idle_until  # noqa: E402
 
 TWENTY_ATTEMPTS = 300  # seconds; half a second each where nothing else is to be done
 # Does not let a job begin that its user has called so.

@@ -14,7 +14,8 @@ sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(_
 
 import case  # noqa: E402
 import exposition  # noqa: E402
-from libra_site import Site, idle_until  # noqa: E402
+from libra_site import Site  # noqa: E402
+from scripts import idle_until  # noqa: E402
 
 
 class Writing(Site):

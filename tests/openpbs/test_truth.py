@@ -17,7 +17,8 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 from case import SiteCase  # noqa: E402
-from libra_site import busy, idle_until  # noqa: E402
+from libra_site import busy  # noqa: E402
+from scripts import idle_until  # noqa: E402
 from promises import MARGIN  # noqa: E402
 from test_accounts import Accounts as MoneySite  # noqa: E402
 

@@ -13,7 +13,8 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 from case import SiteCase  # noqa: E402
-from libra_site import busy, busy_until  # noqa: E402
+from libra_site import busy  # noqa: E402
+from scripts import busy_until  # noqa: E402
 
 
 class ArrayCase(SiteCase):

@@ -17,7 +17,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import machine  # noqa: E402
 from case import Gone, SiteCase  # noqa: E402
 import measuring  # noqa: E402
-from libra_site import busy, busy_until, idle_until  # noqa: E402
+from libra_site import busy  # noqa: E402
+from scripts import busy_until, idle_until  # noqa: E402
 
 # A child that leaves the session and the process group, and does not heed SIGTERM.
 SETSID = "setsid python3 -c 'import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nfor n in range(1000): time.sleep(1)' </dev/null >/dev/null 2>&1 &\n"

@@ -12,7 +12,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 import test_deferred  # noqa: E402
-from libra_site import idle_until  # noqa: E402
+from scripts import idle_until  # noqa: E402
 from test_deferred import CONFIRMED, SLIPPED, at  # noqa: E402
 
 WORDS = "from when it may start"

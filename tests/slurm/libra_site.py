@@ -54,16 +54,6 @@ def busy(seconds, processes=1):
     return work if processes == 1 else work.replace("'\n", "' &\n") * processes + "wait\n"
 
 
-def busy_until(file):
-    """A script that works until this file is there: a job that is looked at while it runs, however long that takes."""
-    return f"python3 -c 'import os\nwhile not os.path.exists(\"{file}\"): pass'\n"
-
-
-def idle_until(file):
-    """The same of a job that does not work."""
-    return f"while ! test -e {file}; do sleep 0.2; done\n"
-
-
 def with_start(rules):
     """Rules of slurmctld, with no time for a late start and no reserve where they say nothing of them: what a job gets can be worked out by hand then."""
     if "[node]" not in rules:

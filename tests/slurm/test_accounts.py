@@ -16,7 +16,8 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 from case import SiteCase  # noqa: E402
-from libra_site import busy, idle_until, program  # noqa: E402
+from libra_site import busy, program  # noqa: E402
+from scripts import idle_until  # noqa: E402
 from promises import STILL, is_saved  # noqa: E402
 
 

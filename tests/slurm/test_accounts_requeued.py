@@ -13,7 +13,8 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 from test_accounts import AccountsCase  # noqa: E402  (puts tests/batch in the path)
-from libra_site import busy, idle_until  # noqa: E402
+from libra_site import busy  # noqa: E402
+from scripts import idle_until  # noqa: E402
 
 
 class Requeued(AccountsCase):

@@ -11,10 +11,10 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
-from libra_site import idle_until  # noqa: E402
 from test_planned import DAYS, HOUR  # noqa: E402
 from test_suspended import MEMORY, Suspending  # noqa: E402
 from working import Working, gained  # noqa: E402
+from scripts import idle_until  # noqa: E402
 
 
 class Site(Suspending):

@@ -12,7 +12,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 from case import SiteCase  # noqa: E402
-from libra_site import idle_until  # noqa: E402
+from scripts import idle_until  # noqa: E402
 
 CPUSET = pathlib.Path("/sys/fs/cgroup/cpuset")
 WHERE = "sed -n s/^Cpus_allowed_list://p /proc/self/status\n"

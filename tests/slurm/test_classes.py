@@ -14,7 +14,8 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 from case import BAD_OPTION, SiteCase  # noqa: E402
-from libra_site import busy_until, idle_until, program  # noqa: E402
+from libra_site import busy, program  # noqa: E402
+from scripts import idle_until, works_until  # noqa: E402
 
 HOUR = 3600
 PRICES = "[class]\ndedicated-price = 2.0\nimmediate-price = 3.0\n"
@@ -31,7 +32,7 @@ class Classes(SiteCase):
     def whole(self, sla_class, *more, estimate=HOUR, script=None):
         """A job of a whole processor on the first node, which works until it is told; sbatch's answer."""
         return self.slurm.sbatch(f"--sla-class={sla_class}", f"--estimate={estimate}", "--budget=1000000", "-n", 1, "-w", self.slurm.nodes[0], *more,
-                                 script=script or busy_until(self.enough))
+                                 script=script or works_until(self.enough))
 
     def taken(self, answer):
         """The number of a job that was accepted."""
@@ -52,7 +53,7 @@ class Classes(SiteCase):
     def test_whole_processors_are_held_while_the_job_gets_on(self):
         """With its estimate used and hours until its deadline a job with a share would need next to nothing: this one keeps its processor."""
         slurm, node = self.slurm, self.slurm.nodes[0]
-        answer = self.whole("dedicated", "--sla-deadline=2h", estimate=2)
+        answer = self.whole("dedicated", "--sla-deadline=2h", estimate=2, script=busy(3) + idle_until(self.enough))
         job = self.taken(answer)
         self.assertRegex(answer.err, rf"accepted: a whole processor on {node} from now on, finished in \S+ at the latest, for \S+ of 1000000 credits")
         self.started(job)
@@ -74,7 +75,7 @@ class Classes(SiteCase):
         """It starts at once; it is told none, and Slurm lets it run for another estimate."""
         slurm, node = self.slurm, self.slurm.nodes[0]
         answer = self.whole("immediate",
-                            script="echo due ${LIBRA_DEADLINE-never}\n" + busy_until(self.enough))
+                            script="echo due ${LIBRA_DEADLINE-never}\n" + works_until(self.enough))
         job = self.taken(answer)
         self.assertRegex(answer.err, rf"accepted: a whole processor on {node} from now on, for \S+ of 1000000 credits")
         self.started(job)

@@ -21,7 +21,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import machine  # noqa: E402
 from case import SiteCase  # noqa: E402
 from cluster import PROGRAMS, slurm_version  # noqa: E402
-from libra_site import Site, idle_until, program  # noqa: E402
+from libra_site import Site, program  # noqa: E402
+from scripts import idle_until  # noqa: E402
 from promises import STILL, commitment, committed, counted, expect_free_beside, holding, is_saved, terms, tokens  # noqa: E402
 
 # Seconds without an answer of the primary after which the backup takes over: not while the primary is only slow.

@@ -17,7 +17,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import holders  # noqa: E402
 from test_accounts import Accounts as WithAccounts  # noqa: E402
 from case import SiteCase  # noqa: E402
-from libra_site import idle_until  # noqa: E402
+from scripts import idle_until  # noqa: E402
 from promises import terms  # noqa: E402
 from test_bound import CPUSET, WHERE, numbers  # noqa: E402
 

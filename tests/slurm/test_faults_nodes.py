@@ -14,7 +14,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 import machine  # noqa: E402
 from case import SiteCase  # noqa: E402
-from libra_site import busy, busy_until, idle_until  # noqa: E402
+from libra_site import busy  # noqa: E402
+from scripts import idle_until, works_until  # noqa: E402
 from promises import expect_free, is_saved, pause, terms  # noqa: E402
 
 
@@ -28,7 +29,7 @@ class SlurmdKilled(SiteCase):
         node = slurm.nodes[0]
         home = slurm.home(slurm.users[0])
         end, ran = home / "kept.end", home / "kept"
-        job = self.accept(300, 2000, "-w", node, script=busy_until(end) + f"echo once >>{ran}\n")
+        job = self.accept(300, 2000, "-w", node, script=works_until(end) + f"echo once >>{ran}\n")
         self.started(job)
         before, members = self.quota(job, node), self.processes(job, node)
         slurm.kill_slurmd(node)

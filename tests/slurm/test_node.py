@@ -14,7 +14,8 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
-from libra_site import busy, idle_until  # noqa: E402
+from libra_site import busy  # noqa: E402
+from scripts import idle_until  # noqa: E402
 from node_site import NodeCase  # noqa: E402
 
 SHOW = "cat /proc/self/cgroup; env | grep -i -e spank -e ^LIBRA_DEADLINE; true\n"

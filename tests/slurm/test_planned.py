@@ -13,7 +13,8 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
-from libra_site import busy_until, idle_until, program  # noqa: E402
+from libra_site import program  # noqa: E402
+from scripts import busy_until, idle_until  # noqa: E402
 from promises import is_saved  # noqa: E402
 from test_accounts import Accounts as WithAccounts  # noqa: E402
 from test_deferred import Site  # noqa: E402
@@ -45,12 +46,16 @@ class Planning(Site):
         self.started(answer.out)
         return answer.out
 
-    def planned(self, estimate, *more, **options):
-        """One that is accepted for later, and waits; its number."""
+    def for_later(self, estimate, *more, **options):
+        """One that is accepted for later; its number."""
         answer = self.whole(estimate, *more, **options)
         self.assertEqual(answer.rc, 0, answer.err)
         self.assertRegex(answer.err, r"libra: planned: \S.* on \S+, or elsewhere sooner: begins in .+ at the latest, finished in ")
-        job = answer.out
+        return answer.out
+
+    def planned(self, estimate, *more, **options):
+        """The same of one that waits until somebody ends it."""
+        job = self.for_later(estimate, *more, **options)
         self.assertIn(":starts-by=", self.record(job))
         return job
 

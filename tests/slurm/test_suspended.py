@@ -12,7 +12,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 import mpi  # noqa: E402
-from libra_site import busy_until  # noqa: E402
+from scripts import works_until  # noqa: E402
 from promises import is_saved  # noqa: E402
 from test_counted import WithGres  # noqa: E402
 from test_planned import HOUR, Planning  # noqa: E402
@@ -27,7 +27,7 @@ class Suspending(Planning):
     def works(self):
         """One that has the first node, works, and is known to run: its number, and the file that ends it."""
         enough = self.file("enough")
-        first = self.runs(HOUR, busy_until(enough))
+        first = self.runs(HOUR, works_until(enough))
         self.slurm.wait("it could stand still", self.could_begin_before)
         return first, enough
 
@@ -38,7 +38,8 @@ class Suspending(Planning):
     def begins_before(self, first, name, **options):
         """One that is due before the first one could be done: it begins, and the first stands still. Its number, and the file that ends it."""
         enough = self.file(name)
-        job = self.planned(HOUR, deadline=int(1.5 * HOUR), script=busy_until(enough), **options)
+        # The first one may stand still at once.
+        job = self.for_later(HOUR, deadline=int(1.5 * HOUR), script=works_until(enough), **options)
         self.begun(job)
         self.assertEqual(self.slurm.state(first), "SUSPENDED")
         self.assertIn(MARK, self.record(first))
@@ -102,7 +103,7 @@ class Suspended(Suspending):
         self.met(job)
         # Before anybody has stood still for it.
         again, enough = self.works()
-        slurm.scancel(self.planned(HOUR, deadline=int(1.5 * HOUR), script="true\n"))
+        slurm.scancel(self.for_later(HOUR, deadline=int(1.5 * HOUR), script="true\n"))
         slurm.wait("nobody stands still", lambda: slurm.state(again) == "RUNNING" and MARK not in self.record(again))
         enough.touch()
         self.met(again)
@@ -161,7 +162,7 @@ class NotGivenBack(Suspending):
     def test_a_job_with_a_gpu_runs_on(self):
         slurm, (one, two) = self.slurm, self.slurm.nodes
         soon, ends = int(1.5 * HOUR), [self.file("first"), self.file("second")]
-        jobs = [self.runs(HOUR, busy_until(end), more) for more, end in ((["--gres=gpu:tesla:1"], ends[0]), (["-w", two], ends[1]))]
+        jobs = [self.runs(HOUR, works_until(end), more) for more, end in ((["--gres=gpu:tesla:1"], ends[0]), (["-w", two], ends[1]))]
         # The one without began after the other: where its being at work is known, that of the other is.
         slurm.wait("the one without could stand still", lambda: f"planned: 2 whole processors on {two}" in self.whole(HOUR, "--sla-quote=ask", "-w", two, deadline=soon).err)
         for more in ([], ["--gres=gpu:tesla:1"]):
