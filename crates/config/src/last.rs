@@ -12,8 +12,9 @@
 //! The copy of a file below `/etc` is in `/var/lib/libra/rules`, that of any other beside it. Below `/etc` root alone keeps one.
 
 use super::{Config, ConfigError};
+use std::fs::{Metadata, Permissions};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, fchown};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
 /// Where copies of what is below `/etc` are.
@@ -157,7 +158,11 @@ fn try_keep(path: &Path, text: &str, copy: &Path) -> io::Result<()> {
         return Ok(());
     }
     let found = std::fs::metadata(path)?;
-    if std::fs::read(copy).is_ok_and(|kept| kept == text.as_bytes()) {
+    let mode = |of: &Metadata| of.mode() & 0o777;
+    // Whoever may not read the file any more may not read the copy either.
+    if std::fs::read(copy).is_ok_and(|kept| kept == text.as_bytes())
+        && std::fs::metadata(copy).is_ok_and(|kept| mode(&kept) == mode(&found))
+    {
         return Ok(());
     }
     if let (true, Some(directory)) = (copy.starts_with(COPIES), copy.parent()) {
@@ -169,9 +174,10 @@ fn try_keep(path: &Path, text: &str, copy: &Path) -> io::Result<()> {
         let mut file = std::fs::OpenOptions::new()
             .write(true)
             .create_new(true)
-            .mode(found.mode() & 0o777)
+            .mode(0o600)
             .open(&new)?;
         io::Write::write_all(&mut file, text.as_bytes())?;
+        file.set_permissions(Permissions::from_mode(mode(&found)))?;
         let _ = fchown(&file, Some(found.uid()), Some(found.gid()));
         std::fs::rename(&new, copy)
     })();
@@ -214,6 +220,23 @@ mod tests {
         assert_eq!((asked.config, asked.gone), (Config::default(), None));
         std::fs::remove_file(&file).expect("removed");
         assert_eq!(read(&file).expect("the copy").config, Config::default());
+    }
+
+    #[test]
+    fn a_copy_is_for_those_who_may_read_the_file() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = directory.path().join("libra.toml");
+        std::fs::write(&file, "# defaults\n").expect("written");
+        for mode in [0o644, 0o640, 0o666, 0o600] {
+            std::fs::set_permissions(&file, Permissions::from_mode(mode)).expect("set");
+            read(&file).expect("valid");
+            let kept = std::fs::metadata(copy_of(&file)).expect("a copy");
+            assert_eq!(kept.mode() & 0o777, mode);
+            // Not written anew at each event.
+            read(&file).expect("valid");
+            let same = std::fs::metadata(copy_of(&file)).expect("a copy");
+            assert_eq!(same.ino(), kept.ino());
+        }
     }
 
     #[test]
