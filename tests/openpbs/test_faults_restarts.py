@@ -87,10 +87,10 @@ class Restarts(OneSite):
         pbs.qmgr("set hook libra_periodic enabled = false", "set hook libra_periodic freq = 1", "set hook libra_periodic enabled = true")
         self.addCleanup(pbs.qmgr, "set hook libra_periodic enabled = false", "set hook libra_periodic freq = 30", "set hook libra_periodic enabled = true")
         with concurrent.futures.ThreadPoolExecutor(4) as pool:
-            asked = list(pool.map(lambda number: pbs.qsub(*terms(0.001, pbs.host_names[number % 2])), range(1000)))
+            asked = list(pool.map(lambda number: pbs.qsub(*terms(0.001, pbs.host_names[number % 2])), range(400)))
         # With many at a time PBS itself loses some on the way, whatever its hooks are; what it has is what counts.
         self.assertEqual([job.err for job in asked if "libra" in job.err], [])
-        self.assertGreater(sum(job.rc == 0 for job in asked), 500)
+        self.assertGreater(sum(job.rc == 0 for job in asked), 200)
         commitment = [has["Resource_List.libra_terms"] for has in pbs.jobs().values() if has["job_state"] == "Q"]
         free = {host: 1 - 0.001 * sum(f"at={host}*" in line for line in commitment) for host in pbs.host_names}
         self.assertGreater((pbs.home / "server_priv/libra/records.json").stat().st_size, 1000)
