@@ -5,7 +5,7 @@ use super::crash::point;
 use super::ledger::{FLAGS, Ledger, sync_directory, with};
 use super::live::Live;
 use rusqlite::backup::{Backup, StepResult};
-use rusqlite::{Connection, OpenFlags, OptionalExtension};
+use rusqlite::{Connection, OptionalExtension};
 use std::fs;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -59,8 +59,7 @@ pub fn backup(live: &Live, ledger: &Ledger, to: &Path, now: i64) -> Result<Saved
     let saved = Ledger::open_copy(to)?;
     let written = saved.written()?;
     Ok(Saved {
-        movements: saved
-            .try_(|c| c.query_row("SELECT COUNT(*) FROM movement", [], |row| row.get(0)))?,
+        movements: saved.movements()?,
         written,
         missing: live.journal(written, usize::MAX)?.len(),
     })
@@ -68,21 +67,20 @@ pub fn backup(live: &Live, ledger: &Ledger, to: &Path, now: i64) -> Result<Saved
 
 fn copy(ledger: &Ledger, half: &Path, now: i64) -> Result<(), AccountsError> {
     let store = |error| AccountsError::store(half, ledger.patience(), error);
-    let of_ledger = |error| ledger.said(error);
     let mut copy = Connection::open_with_flags(half, FLAGS).map_err(store)?;
-    {
-        let backup = Backup::new(&ledger.connection, &mut copy).map_err(of_ledger)?;
+    let done = ledger.try_(|connection| {
         // All at once: it keeps nobody from writing, but where a full disk made it open the ledger alone. Who writes goes on in SQLite's log, and in
         // several steps it would begin anew with each of their writes.
-        match backup.step(-1).map_err(of_ledger)? {
-            StepResult::Done => {}
-            _ => {
-                return Err(AccountsError::Locked {
-                    path: ledger.path.clone(),
-                    patience: ledger.patience().as_secs_f64(),
-                    holder: " by another process".to_string(),
-                });
-            }
+        Backup::new(connection, &mut copy)?.step(-1)
+    })?;
+    match done {
+        StepResult::Done => {}
+        _ => {
+            return Err(AccountsError::Locked {
+                path: ledger.path.clone(),
+                patience: ledger.patience().as_secs_f64(),
+                holder: " by another process".to_string(),
+            });
         }
     }
     (|| {
@@ -126,12 +124,6 @@ fn may_replace(ledger: &Ledger, to: &Path) -> Result<(), AccountsError> {
 }
 
 impl Ledger {
-    /// Opens a copy to read it.
-    pub(super) fn open_copy(path: &Path) -> Result<Ledger, AccountsError> {
-        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        Ledger::of(path, Connection::open_with_flags(path, flags))
-    }
-
     /// When it was copied, Unix milliseconds; none: it is no copy of `libra account backup`.
     pub(super) fn copied(&self) -> Result<Option<i64>, AccountsError> {
         self.try_(|c| {

@@ -51,26 +51,20 @@ pub fn check(live: &Live, ledger: &Ledger, now: i64) -> Result<Findings, Account
     }
     place(live, &mut found);
     ahead(live, now, &mut found)?;
-    for (connection, path, help) in [
-        (
-            &ledger.connection,
-            &ledger.path,
-            "bring back the last back-up of it with: libra account restore FILE",
-        ),
-        (
-            &live.connection,
-            &live.path,
-            "stop what admits and remove the file: it is made anew of the ledger",
-        ),
-    ] {
-        for said in sqlite_check(connection).map_err(|error| AccountsError::Store {
-            path: path.clone(),
-            error,
-        })? {
-            found
-                .problems
-                .push(format!("{} is damaged ({said}); {help}", path.display()));
-        }
+    for said in ledger.damage(5)? {
+        found.problems.push(format!(
+            "{} is damaged ({said}); bring back the last back-up of it with: libra account restore FILE",
+            ledger.path.display()
+        ));
+    }
+    for said in sqlite_check(&live.connection).map_err(|error| AccountsError::Store {
+        path: live.path.clone(),
+        error,
+    })? {
+        found.problems.push(format!(
+            "{} is damaged ({said}); stop what admits and remove the file: it is made anew of the ledger",
+            live.path.display()
+        ));
     }
     let seen = snapshot(live, &mut found)?;
     // Looked at after the journal: what is not in one is in the other.
@@ -204,30 +198,26 @@ fn of_ledger(
     last: i64,
     found: &mut Findings,
 ) -> Result<(Balances, i64), AccountsError> {
-    ledger.try_(|c| {
-        let transaction = rusqlite::Transaction::new_unchecked(c, TransactionBehavior::Deferred)?;
+    ledger.at_one_moment(|| {
         let mut balances = Balances::new();
-        let mut statement = transaction.prepare(
-            "SELECT account, lot, side, SUM(amount) FROM (
-               SELECT payer AS account, lot, payer_side AS side, -amount AS amount FROM movement WHERE id <= ?1
-               UNION ALL SELECT payee, lot, payee_side, amount FROM movement WHERE id <= ?1)
-             GROUP BY account, lot, side",
-        )?;
-        let mut rows = statement.query([last])?;
-        while let Some(row) = rows.next()? {
-            let side = match row.get_ref(2)?.as_str()? {
+        ledger.each(BY_MOVEMENTS, &[last.into()], &mut |row| {
+            let side = match row.text(2)?.as_str() {
                 "held" => Side::Held,
                 _ => Side::Free,
             };
-            let amount: i64 = row.get(3)?;
-            add(&mut balances, (row.get(0)?, row.get(1)?), side, amount.into());
-        }
-        found.movements =
-            transaction.query_row("SELECT COUNT(*) FROM movement", [], |row| row.get(0))?;
-        let known = super::ledger::written(&transaction)?;
-        Ok((balances, known))
+            let place = (row.integer(0)?, row.integer(1)?);
+            add(&mut balances, place, side, row.integer(3)?.into());
+            Ok(())
+        })?;
+        found.movements = ledger.movements()?;
+        Ok((balances, ledger.written()?))
     })
 }
+
+const BY_MOVEMENTS: &str = "SELECT account, lot, side, SUM(amount) FROM (
+    SELECT payer AS account, lot, payer_side AS side, -amount AS amount FROM movement WHERE id <= ?1
+    UNION ALL SELECT payee, lot, payee_side, amount FROM movement WHERE id <= ?1) AS sides
+    GROUP BY account, lot, side";
 
 fn add(balances: &mut Balances, place: (i64, i64), side: Side, amount: i128) {
     let (free, held) = balances.entry(place).or_default();

@@ -7,7 +7,6 @@ use super::AccountsError;
 use super::crash::point;
 use super::ledger::Ledger;
 use super::live::Live;
-use rusqlite::{Transaction, TransactionBehavior};
 
 /// Entries that are read at a time.
 const AT_ONCE: usize = 2000;
@@ -23,28 +22,25 @@ pub fn flush(live: &Live, ledger: &Ledger) -> Result<usize, AccountsError> {
     if entries.is_empty() {
         return Ok(0);
     }
-    let store = |error| ledger.said(error);
-    // Undone where it is dropped, so that the connection is of use after a full disk.
-    let transaction =
-        Transaction::new_unchecked(&ledger.connection, TransactionBehavior::Immediate)
-            .map_err(store)?;
-    if ledger.identity()? != live.generation {
-        return Err(outdated(live));
-    }
-    let (mut written, mut last) = (0, 0);
-    // All in one transaction, up to where a step of the live state ends: a power failure must not leave half a step in the
-    // ledger.
-    loop {
-        Ledger::write(&transaction, &entries).map_err(store)?;
-        written += entries.len();
-        last = entries.last().map_or(last, |(id, _)| *id);
-        if entries.len() < AT_ONCE {
-            break;
+    let (written, last) = ledger.exclusively(|| {
+        if ledger.identity()? != live.generation {
+            return Err(outdated(live));
         }
-        entries = live.journal(last, AT_ONCE)?;
-    }
-    point("flush: before commit");
-    transaction.commit().map_err(store)?;
+        let (mut written, mut last) = (0, 0);
+        // All in one transaction, up to where a step of the live state ends: a power failure must not leave half a step in the
+        // ledger.
+        loop {
+            ledger.write(&entries)?;
+            written += entries.len();
+            last = entries.last().map_or(last, |(id, _)| *id);
+            if entries.len() < AT_ONCE {
+                break;
+            }
+            entries = live.journal(last, AT_ONCE)?;
+        }
+        point("flush: before commit");
+        Ok((written, last))
+    })?;
     point("flush: after commit");
     // Into a file that was removed meanwhile nothing was written down.
     ledger.is_there()?;

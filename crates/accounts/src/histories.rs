@@ -238,14 +238,7 @@ impl World {
             Step::HalfFlush => {
                 let entries = live.journal(0, usize::MAX).expect("reads");
                 ledger
-                    .try_(|c| {
-                        let t = rusqlite::Transaction::new_unchecked(
-                            c,
-                            rusqlite::TransactionBehavior::Immediate,
-                        )?;
-                        Ledger::write(&t, &entries)?;
-                        t.commit()
-                    })
+                    .exclusively(|| ledger.write(&entries))
                     .expect("writes");
                 self.written = self.model.clone();
             }
@@ -253,7 +246,7 @@ impl World {
             Step::SlowFlush => {
                 // It still has the live state that it read this from, or does nothing.
                 ledger
-                    .try_(|c| Ledger::write(c, &self.slow))
+                    .exclusively(|| ledger.write(&self.slow))
                     .expect("writes");
                 self.slow.clear();
                 // That may be more than before, and less than all: only a flush says where it stands.

@@ -139,12 +139,7 @@ pub fn install(
     let live = ours.last().filter(|found| found.generation >= generation);
     if let Some(live) = live {
         // It goes on with this ledger.
-        copy.try_(|c| {
-            c.execute(
-                "UPDATE meta SET value = ?1 WHERE key = 'generation'",
-                [live.generation],
-            )
-        })?;
+        copy.set_generation(live.generation)?;
     }
     // One file, without a log beside it.
     copy.try_(|c| c.pragma_update(None, "journal_mode", "DELETE"))?;
@@ -183,11 +178,8 @@ fn inspect(
     found: &[Found],
     replace: bool,
 ) -> Result<Restored, AccountsError> {
-    let damaged: Vec<String> = copy.try_(|c| {
-        let mut statement = c.prepare("PRAGMA integrity_check(3)")?;
-        statement.query_map([], |row| row.get(0))?.collect()
-    })?;
-    if damaged != ["ok"] {
+    let damaged = copy.damage(3)?;
+    if !damaged.is_empty() {
         return Err(AccountsError::File {
             path: copy.path.clone(),
             problem: format!(

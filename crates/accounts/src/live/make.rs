@@ -5,7 +5,7 @@
 
 use super::super::AccountsError;
 use super::super::crash::point;
-use super::super::ledger::{FLAGS, Ledger, written};
+use super::super::ledger::{FLAGS, Ledger};
 use super::MOST_PAGES;
 use super::place::{give_to_owner, place};
 use rusqlite::{Connection, Transaction};
@@ -35,12 +35,7 @@ pub(super) fn make(directory: &Path, ledger: &Ledger) -> Result<PathBuf, Account
         problem: error.to_string(),
     };
     // From now on no older live state writes anything down any more.
-    ledger.try_(|c| {
-        c.execute(
-            "UPDATE meta SET value = value + 1 WHERE key = 'generation'",
-            [],
-        )
-    })?;
+    ledger.next_generation()?;
     point("live: after the generation");
     let identity = ledger.identity()?;
     let half = directory.join("live.new");
@@ -83,15 +78,14 @@ fn fill(
         problem: error.to_string(),
     })?;
     let mut connection = Connection::open_with_flags(half, FLAGS).map_err(store)?;
+    let last = ledger.written()?;
     (|| {
         // Nobody knows this file yet: half made it is removed.
         connection.pragma_update(None, "journal_mode", "OFF")?;
         connection.pragma_update(None, "synchronous", "OFF")?;
         connection.pragma_update(None, "max_page_count", MOST_PAGES)?;
         connection.execute_batch(SCHEMA)?;
-        connection.execute("ATTACH ?1 AS ledger", [ledger.path.to_string_lossy()])?;
-        connection.busy_timeout(ledger.patience())?;
-        let last = written(&ledger.connection)?;
+        ledger.attach(&connection)?;
         let transaction = connection.transaction()?;
         transaction.execute(
             "INSERT INTO meta VALUES ('identity', ?1), ('generation', ?2), ('written', ?3)",
@@ -99,41 +93,45 @@ fn fill(
         )?;
         // SQLite keeps count of what was there once.
         transaction.execute_batch("INSERT INTO journal VALUES (1, ''); DELETE FROM journal;")?;
-        copy(&transaction, last)?;
+        copy(&transaction, ledger, last)?;
         transaction.commit()
     })()
     .map_err(store)?;
     connection.close().map_err(|(_, error)| store(error))
 }
 
-/// All of the ledger's past, added up. `?1`: the last entry that is written down, `?2`: holds of older entries that are closed are
-/// not remembered.
-const COPY: [&str; 8] = [
-    "INSERT INTO account SELECT id, name, overdraft, closed FROM ledger.account",
-    "INSERT INTO member SELECT account, user FROM ledger.member",
-    "INSERT INTO lot SELECT id, begins, ends FROM ledger.lot",
-    "INSERT INTO pocket SELECT account, lot, SUM(amount) FROM (
+/// All of the ledger's past, added up: into which table, of what. `?1`: the last entry that is written down, `?2`: holds of older entries that
+/// are closed are not remembered.
+const COPY: [(&str, &str); 7] = [
+    ("INSERT INTO account", "SELECT id, name, overdraft, closed FROM ledger.account"),
+    ("INSERT INTO member", "SELECT account, \"user\" FROM ledger.member"),
+    ("INSERT INTO lot", "SELECT id, begins, ends FROM ledger.lot"),
+    ("INSERT INTO pocket", "SELECT account, lot, SUM(amount) FROM (
        SELECT payer AS account, lot, -amount AS amount FROM ledger.movement WHERE payer_side = 'free'
-       UNION ALL SELECT payee, lot, amount FROM ledger.movement WHERE payee_side = 'free')
-     GROUP BY account, lot HAVING SUM(amount) <> 0",
-    "INSERT INTO hold SELECT key, lot, MIN(account), SUM(amount), MIN(at) FROM (
+       UNION ALL SELECT payee, lot, amount FROM ledger.movement WHERE payee_side = 'free') AS sides
+     GROUP BY account, lot HAVING SUM(amount) <> 0"),
+    ("INSERT INTO hold", "SELECT key, lot, MIN(account), SUM(amount), MIN(at) FROM (
        SELECT hold AS key, payer AS account, lot, -amount AS amount, at FROM ledger.movement WHERE payer_side = 'held'
-       UNION ALL SELECT hold, payee, lot, amount, at FROM ledger.movement WHERE payee_side = 'held')
-     GROUP BY key, lot HAVING SUM(amount) <> 0",
-    "INSERT INTO known SELECT DISTINCT key, 0 FROM hold",
-    "INSERT OR IGNORE INTO known SELECT hold, MAX(1, MAX(at)) FROM ledger.movement WHERE id > ?1 - ?2 AND hold IS NOT NULL GROUP BY hold",
-    "INSERT INTO part SELECT DISTINCT hold, part FROM ledger.movement WHERE kind NOT IN ('hold', 'restored') AND hold IN (SELECT key FROM hold)",
+       UNION ALL SELECT hold, payee, lot, amount, at FROM ledger.movement WHERE payee_side = 'held') AS sides
+     GROUP BY key, lot HAVING SUM(amount) <> 0"),
+    // Those that are open are known as open already.
+    ("INSERT OR IGNORE INTO known", "SELECT hold, CASE WHEN MAX(at) > 1 THEN MAX(at) ELSE 1 END FROM ledger.movement
+     WHERE id > ?1 - ?2 AND hold IS NOT NULL GROUP BY hold"),
+    ("INSERT INTO part", "SELECT DISTINCT hold, part FROM ledger.movement WHERE kind NOT IN ('hold', 'restored') AND hold IN (SELECT key FROM hold)"),
 ];
 
 /// Entries of the ledger whose holds are remembered although they are closed: some 700,000 jobs. By number, not by time: a clock
 /// may have been wrong.
 const REMEMBERED: i64 = 2_000_000;
 
-fn copy(to: &Transaction<'_>, last: i64) -> rusqlite::Result<()> {
-    for statement in COPY {
-        match statement.contains("?1") {
-            true => to.execute(statement, [last, REMEMBERED])?,
-            false => to.execute(statement, [])?,
+fn copy(to: &Transaction<'_>, ledger: &Ledger, last: i64) -> rusqlite::Result<()> {
+    for (insert, select) in COPY {
+        if insert.ends_with(" known") {
+            to.execute("INSERT INTO known SELECT DISTINCT key, 0 FROM hold", [])?;
+        }
+        match select.contains("?1") {
+            true => ledger.copy(to, insert, select, &[last.into(), REMEMBERED.into()])?,
+            false => ledger.copy(to, insert, select, &[])?,
         };
     }
     // Numbers go on where the ledger's end.

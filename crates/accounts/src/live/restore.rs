@@ -5,12 +5,11 @@
 //! is there. Who has what does not change.
 
 use super::super::AccountsError;
-use super::super::ledger::{BANK, Ledger};
+use super::super::ledger::{BANK, EachRow, Ledger, ask};
 use super::super::movement::{Event, Kind, Movement, Side};
 use super::step::{Step, Trouble};
 use super::{Act, Live};
 use libra_units::money::Money;
-use rusqlite::Connection;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What was brought in.
@@ -45,12 +44,15 @@ impl Live {
         act: Act<'_>,
     ) -> Result<Brought, AccountsError> {
         let written = copy.written()?;
-        let read = |what: &dyn Fn(&Connection) -> rusqlite::Result<Known>| copy.try_(what);
-        let then = read(&|c| Known::read(c, HELD_BY_MOVEMENTS, FREE_BY_MOVEMENTS))?;
+        let then = Known::read(HELD_BY_MOVEMENTS, FREE_BY_MOVEMENTS, |statement, each| {
+            copy.each(statement, &[], each)
+        })?;
         let waiting = self.journal(0, usize::MAX)?;
         self.change(|step| {
             let c = step.transaction;
-            let now = Known::read(c, HELD_BY_HOLDS, FREE_BY_POCKETS)?;
+            let now = Known::read(HELD_BY_HOLDS, FREE_BY_POCKETS, |statement, each| {
+                ask(c, statement, &[], each)
+            })?;
             let known: i64 =
                 c.query_row("SELECT value FROM meta WHERE key = 'written'", [], |row| {
                     row.get(0)
@@ -82,6 +84,7 @@ impl Live {
 }
 
 /// Everything that balances are made of.
+#[derive(Default)]
 struct Known {
     money: Sums,
     /// Name, overdraft, closed.
@@ -94,48 +97,49 @@ const FREE_BY_POCKETS: &str = "SELECT account, lot, free FROM pocket";
 const HELD_BY_HOLDS: &str = "SELECT account, lot, key, amount FROM hold";
 const FREE_BY_MOVEMENTS: &str = "SELECT account, lot, SUM(amount) FROM (
     SELECT payer AS account, lot, -amount AS amount FROM movement WHERE payer_side = 'free'
-    UNION ALL SELECT payee, lot, amount FROM movement WHERE payee_side = 'free') GROUP BY account, lot";
+    UNION ALL SELECT payee, lot, amount FROM movement WHERE payee_side = 'free') AS sides GROUP BY account, lot";
 const HELD_BY_MOVEMENTS: &str = "SELECT account, lot, hold, SUM(amount) FROM (
     SELECT payer AS account, lot, hold, -amount AS amount FROM movement WHERE payer_side = 'held'
-    UNION ALL SELECT payee, lot, hold, amount FROM movement WHERE payee_side = 'held') GROUP BY account, lot, hold";
+    UNION ALL SELECT payee, lot, hold, amount FROM movement WHERE payee_side = 'held') AS sides GROUP BY account, lot, hold";
 
 impl Known {
-    fn read(c: &Connection, held: &str, free: &str) -> rusqlite::Result<Known> {
-        let mut money = Sums::new();
-        let mut statement = c.prepare(free)?;
-        let mut rows = statement.query([])?;
-        while let Some(row) = rows.next()? {
-            let sum: i64 = row.get(2)?;
-            *money.entry((row.get(0)?, row.get(1)?, None)).or_default() += i128::from(sum);
-        }
-        let mut statement = c.prepare(held)?;
-        let mut rows = statement.query([])?;
-        while let Some(row) = rows.next()? {
-            let sum: i64 = row.get(3)?;
-            let key: String = row.get(2)?;
-            let pocket = (row.get(0)?, row.get(1)?, Some(key));
-            *money.entry(pocket).or_default() += i128::from(sum);
-        }
-        let accounts = c
-            .prepare("SELECT id, name, overdraft, closed FROM account WHERE id > 2")?
-            .query_map([], |row| {
-                Ok((row.get(0)?, (row.get(1)?, row.get(2)?, row.get(3)?)))
-            })?
-            .collect::<Result<_, _>>()?;
-        let members = c
-            .prepare("SELECT account, user FROM member")?
-            .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
-            .collect::<Result<_, _>>()?;
-        let lots = c
-            .prepare("SELECT id, begins, ends FROM lot")?
-            .query_map([], |row| Ok((row.get(0)?, (row.get(1)?, row.get(2)?))))?
-            .collect::<Result<_, _>>()?;
-        Ok(Known {
-            money,
-            accounts,
-            members,
-            lots,
-        })
+    /// `ask`: has each row of an answer taken.
+    fn read<E>(
+        held: &str,
+        free: &str,
+        ask: impl Fn(&str, EachRow<'_>) -> Result<(), E>,
+    ) -> Result<Known, E> {
+        let mut known = Known::default();
+        let mut money = |pocket: Pocket, sum: i64| {
+            *known.money.entry(pocket).or_default() += i128::from(sum);
+        };
+        ask(free, &mut |row| {
+            money((row.integer(0)?, row.integer(1)?, None), row.integer(2)?);
+            Ok(())
+        })?;
+        ask(held, &mut |row| {
+            let pocket = (row.integer(0)?, row.integer(1)?, Some(row.text(2)?));
+            money(pocket, row.integer(3)?);
+            Ok(())
+        })?;
+        ask(
+            "SELECT id, name, overdraft, closed FROM account WHERE id > 2",
+            &mut |row| {
+                let account = (row.text(1)?, row.maybe_integer(2)?, row.integer(3)? != 0);
+                known.accounts.insert(row.integer(0)?, account);
+                Ok(())
+            },
+        )?;
+        ask("SELECT account, \"user\" FROM member", &mut |row| {
+            known.members.insert((row.integer(0)?, row.text(1)?));
+            Ok(())
+        })?;
+        ask("SELECT id, begins, ends FROM lot", &mut |row| {
+            let validity = (row.maybe_integer(1)?, row.maybe_integer(2)?);
+            known.lots.insert(row.integer(0)?, validity);
+            Ok(())
+        })?;
+        Ok(known)
     }
 }
 
