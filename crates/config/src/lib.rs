@@ -4,6 +4,7 @@
 //! which `libra config default` prints and which a test holds against [`Config::default`].
 
 mod class;
+pub mod database;
 pub mod last;
 pub mod settings;
 pub mod site;
@@ -241,6 +242,8 @@ pub struct AccountsConfig {
     pub mode: AccountsMode,
     /// The durable history.
     pub ledger: PathBuf,
+    /// The same in a database of PostgreSQL: a connection string as libpq reads it; empty: the file.
+    pub database: String,
     /// Directory of the present state, in memory.
     pub live: PathBuf,
     /// Where the service of 'libra account serve' listens.
@@ -295,6 +298,7 @@ impl AccountsConfig {
                 ));
             }
         }
+        database::check(&self.database)?;
         if !self.listen.is_empty() && self.listen.parse::<std::net::SocketAddr>().is_err() {
             return Err(format!(
                 "accounts.listen is '{}', expected '' or an address and a port, such as 0.0.0.0:6821",
@@ -328,6 +332,7 @@ impl Default for AccountsConfig {
         AccountsConfig {
             mode: AccountsMode::Off,
             ledger: PathBuf::from("/var/lib/libra/accounts/ledger.sqlite"),
+            database: String::new(),
             live: PathBuf::from(LIVE_DIRECTORY),
             socket: PathBuf::from("/run/libra/accounts.sock"),
             listen: String::new(),
