@@ -259,7 +259,11 @@ fn who_does_not_admit_makes_no_live_state_where_another_host_has_its_own() {
     };
     let second = there.open();
     let present = |paths: &LedgerPaths| {
-        Live::open_present(&paths.live, &paths.ledger, Duration::from_secs(120))
+        Live::open_present(
+            &paths.live,
+            &paths.ledger,
+            (Duration::from_secs(120), Duration::from_secs(120)),
+        )
     };
     let error = present(&here).err().expect("another host's counts");
     assert!(

@@ -6,7 +6,7 @@
 use super::AccountsError;
 use super::crash::point;
 use super::ledger::Ledger;
-use super::live::Live;
+use super::live::{Live, outdated};
 
 /// Entries that are read at a time.
 const AT_ONCE: usize = 2000;
@@ -22,9 +22,15 @@ pub fn flush(live: &Live, ledger: &Ledger) -> Result<usize, AccountsError> {
     if entries.is_empty() {
         return Ok(0);
     }
+    // Others may write down meanwhile, so it is known before.
+    let known = live.written()?;
     let (written, last) = ledger.exclusively(|| {
         if ledger.identity()? != live.generation {
-            return Err(outdated(live));
+            return Err(outdated(&live.path));
+        }
+        let written = ledger.written()?;
+        if written < known {
+            return Err(live.older(written, known));
         }
         let (mut written, mut last) = (0, 0);
         // All in one transaction, up to where a step of the live state ends: a power failure must not leave half a step in the
@@ -54,13 +60,4 @@ pub fn flush(live: &Live, ledger: &Ledger) -> Result<usize, AccountsError> {
 /// When the ledger cannot be read.
 pub fn is_outdated(live: &Live, ledger: &Ledger) -> Result<bool, AccountsError> {
     Ok(ledger.is_there().is_err() || ledger.identity()? != live.generation)
-}
-
-fn outdated(live: &Live) -> AccountsError {
-    AccountsError::File {
-        path: live.path.clone(),
-        problem:
-            "another live state was made of the ledger since; this one is not written down any more"
-                .to_string(),
-    }
 }

@@ -5,12 +5,13 @@
 
 use super::check::check;
 use super::flush::flush;
-use super::ledger::Ledger;
+use super::ledger::{Ledger, Location};
 use super::live::{Act, Live, Payout};
 use super::lots::{FOR_EVER, Overdraft};
 use super::movement::Event;
 use super::names::AccountName;
 use super::perform::statement;
+use super::tests::server;
 use super::*;
 use libra_units::money::Money;
 use proptest::prelude::*;
@@ -88,6 +89,7 @@ struct Model {
 
 struct World {
     place: tempfile::TempDir,
+    at: Location,
     processes: Vec<(Live, Ledger)>,
     slow: Vec<(i64, Event)>,
     now: i64,
@@ -96,11 +98,14 @@ struct World {
 }
 
 impl World {
-    fn new() -> World {
+    /// `database`: a connection string, or nothing for a file.
+    fn new(database: &str) -> World {
         let place = tempfile::tempdir().expect("a directory");
-        Ledger::make(&place.path().join("ledger.sqlite"), START).expect("made");
+        let at = Location::in_database(&place.path().join("ledger.sqlite"), database);
+        Ledger::make(&at, START).expect("made");
         let mut world = World {
             place,
+            at,
             processes: Vec::new(),
             slow: Vec::new(),
             now: START,
@@ -113,14 +118,13 @@ impl World {
 
     fn restart(&mut self) {
         self.processes.clear();
-        let (ledger, live) = (
-            self.place.path().join("ledger.sqlite"),
-            self.place.path().join("live"),
-        );
+        let (ledger, live) = (&self.at, self.place.path().join("live"));
         for _ in 0..2 {
             self.processes.push((
-                Live::open(&live, &ledger, Duration::from_secs(60)).expect("opens"),
-                Ledger::open(&ledger).expect("opens"),
+                Live::open(&live, ledger, Duration::from_secs(60))
+                    .expect("opens")
+                    .count_on_it(),
+                Ledger::open(ledger).expect("opens"),
             ));
         }
     }
@@ -354,11 +358,25 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
     fn any_history_is_sound(steps in proptest::collection::vec((0..2_usize, step()), 1..80)) {
-        let mut world = World::new();
-        for (which, step) in &steps {
-            world.take(*which, step);
-            world.check();
-        }
-        world.statements();
+        play("", &steps);
     }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 16, failure_persistence: None, ..ProptestConfig::default() })]
+    #[test]
+    fn any_history_is_sound_in_a_database(steps in proptest::collection::vec((0..2_usize, step()), 1..80)) {
+        if let Some(server) = server() {
+            play(&server.database(), &steps);
+        }
+    }
+}
+
+fn play(database: &str, steps: &[(usize, Step)]) {
+    let mut world = World::new(database);
+    for (which, step) in steps {
+        world.take(*which, step);
+        world.check();
+    }
+    world.statements();
 }

@@ -1,7 +1,7 @@
 //! Accounts: where the money of a budget comes from. It knows the configuration and what is committed, and no batch
 //! system.
 //!
-//! Two files, both SQLite. [`live`] is the present: what each account has, and what is held for jobs. It lies in
+//! Two files, both SQLite, or one and a database of PostgreSQL. [`live`] is the present: what each account has, and what is held for jobs. It lies in
 //! memory (a tmpfs), is shared by every process that admits or administers, and every change is one transaction there, in
 //! microseconds and without a disk. [`ledger`] is the past: every movement of money as a row that is never changed. What
 //! happened in the live state waits there in a journal until [`flush`] has written it down in the ledger.
@@ -124,6 +124,36 @@ pub enum AccountsError {
         /// What is wrong.
         problem: String,
     },
+    /// No ledger in the database, or not this host's.
+    #[error(
+        "the ledger in the database '{database}': {problem}; nothing is paid for and no budget is accepted until it is back, the live state is kept as it is: accounts.database in the configuration names it, a copy made with pg_dump is brought back with pg_restore"
+    )]
+    Database {
+        /// The connection string.
+        database: String,
+        /// What is wrong.
+        problem: String,
+    },
+    /// The database does not answer, or has not for so long that another host may admit by now.
+    #[error(
+        "the ledger in the database '{database}' cannot be reached: {problem}; see that its server runs and lets this host in, it is tried again"
+    )]
+    Unreachable {
+        /// The connection string.
+        database: String,
+        /// What was said.
+        problem: String,
+    },
+    /// Another host admits with the ledger.
+    #[error("the ledger in the database '{database}' is host {host}'s: {}", lease_of_another(*seconds))]
+    Leased {
+        /// The connection string.
+        database: String,
+        /// Which host.
+        host: String,
+        /// How long at most, in seconds, where it is not renewed; 0: no longer.
+        seconds: u64,
+    },
     /// Another process does not give it back.
     #[error(
         "{path} is locked{holder}, waited {patience} s; 'fuser -v {path}' names who has it open"
@@ -158,11 +188,25 @@ impl AccountsError {
         match self {
             AccountsError::File { .. }
             | AccountsError::Ledger { .. }
+            | AccountsError::Database { .. }
+            | AccountsError::Unreachable { .. }
+            | AccountsError::Leased { .. }
             | AccountsError::Locked { .. }
             | AccountsError::LeftOut => false,
             #[cfg(feature = "ledger")]
             AccountsError::Store { .. } => false,
             _ => true,
+        }
+    }
+
+    /// What is wrong with the ledger itself, where it is not there, not this host's or older than it was: nobody is admitted on money of
+    /// which nobody could write down what becomes of it.
+    pub fn lost_ledger(&self) -> Option<&str> {
+        match self {
+            AccountsError::Ledger { problem, .. } | AccountsError::Database { problem, .. } => {
+                Some(problem)
+            }
+            _ => None,
         }
     }
 
@@ -203,6 +247,16 @@ fn room(error: &rusqlite::Error) -> &'static str {
     match libra_system::sqlite::is_without_room(error) && !is_full {
         true => " (its disk may be full; see 'df')",
         false => "",
+    }
+}
+
+/// What to do where another host has the lease.
+fn lease_of_another(seconds: u64) -> String {
+    match seconds {
+        0 => "it was the last to admit with it, and does not at present; ask there, or let this host have the accounts with: libra account init --take-over".to_string(),
+        _ => format!(
+            "it admits with it, and may do so for {seconds} s more if it is not heard of again; ask there, or where it is to admit no more try again then"
+        ),
     }
 }
 

@@ -44,7 +44,8 @@ pub fn perform(
             let mut found = super::check::check(live, ledger, at)?;
             match flushed {
                 // What is wrong with the ledger itself is in there already.
-                Ok(_) | Err(AccountsError::Ledger { .. }) => {}
+                Ok(_) => {}
+                Err(error) if error.lost_ledger().is_some() => {}
                 Err(error) => found
                     .problems
                     .push(format!("nothing is written down: {error}")),

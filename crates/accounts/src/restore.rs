@@ -123,7 +123,7 @@ pub fn install(
     let directory = &place::own_directory(directory, ledger)?;
     let _lock = lock::take(&directory.join(place::LOCK), PATIENCE)?;
     place::give_to_owner(&directory.join(place::LOCK), ledger)?;
-    let copy = Ledger::open_any(staged, PATIENCE)?;
+    let copy = Ledger::open_any(&staged.into(), PATIENCE)?;
     let found = place::all(directory)?;
     let restored = inspect(&copy, ledger, &found, replace)?;
     let (ours, others): (Vec<Found>, Vec<Found>) =
@@ -151,9 +151,9 @@ pub fn install(
     for other in &others {
         restored.aside.push(lay_aside(other, ledger, act.at)?);
     }
-    let history = Ledger::open_any(ledger, PATIENCE)?;
+    let history = Ledger::open_any(&ledger.into(), PATIENCE)?;
     if let Some(found) = live {
-        let mut live = Live::connect(&found.path, ledger, PATIENCE)?;
+        let mut live = Live::connect(&found.path, &ledger.into(), PATIENCE)?;
         restored.brought = Some(live.bring_in(&history, act)?);
         point("restore: before it is written down");
         flush(&live, &history)?;
@@ -208,7 +208,7 @@ fn inspect(
     }
     // A ledger that is older than the live state is not sound: it may be the copy, where this was not done to the end.
     let known = |found: &Found| {
-        let live = Live::connect(&found.path, ledger, PATIENCE)?;
+        let live = Live::connect(&found.path, &ledger.into(), PATIENCE)?;
         live.written()
     };
     let (number, generation) = copy.identity()?;
@@ -263,7 +263,7 @@ fn lay_aside(found: &Found, ledger: &Path, at: i64) -> Result<PathBuf, AccountsE
         ledger,
         &format!(".live-before-{}-{:x}", at / 1000, found.identity),
     );
-    let live = Live::connect(&found.path, ledger, PATIENCE)?;
+    let live = Live::connect(&found.path, &ledger.into(), PATIENCE)?;
     let store = |error| AccountsError::store(&found.path, PATIENCE, error);
     (live.connection)
         .execute("VACUUM INTO ?1", [to.to_string_lossy()])

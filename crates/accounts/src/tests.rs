@@ -1,16 +1,34 @@
 //! Live state, journal and ledger together, on real files.
 
 use super::flush::flush;
-use super::ledger::{BANK, INCOME, Ledger};
+use super::ledger::{BANK, INCOME, Ledger, Location};
 use super::live::{Act, Live, Payout};
 use super::lots::{FOR_EVER, Overdraft};
 use super::names::AccountName;
 use super::*;
 use libra_units::money::{MICRO, Money};
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 use std::time::Duration;
 
+/// Tests that are the same for a file and for a database.
+macro_rules! of_both {
+    ($($test:ident,)*) => {
+        mod in_file {
+            $(#[test] fn $test() { super::$test(super::LedgerPaths::new()); })*
+        }
+        mod in_database {
+            $(#[test] fn $test() {
+                if let Some(place) = super::LedgerPaths::in_database() {
+                    super::$test(place);
+                }
+            })*
+        }
+    };
+}
+
 mod holds;
+mod leases;
 mod ledgers;
 
 const NOW: i64 = 1_800_000_000_000;
@@ -27,33 +45,67 @@ fn credits(amount: i64) -> Money {
     Money(amount * MICRO)
 }
 
+#[path = "../../../tests/postgres.rs"]
+mod postgres;
+
+/// The server that all tests but those that kill theirs share. None if there is no PostgreSQL here.
+pub(super) fn server() -> Option<&'static postgres::Server> {
+    static SHARED: OnceLock<Option<postgres::Server>> = OnceLock::new();
+    SHARED.get_or_init(postgres::Server::begin).as_ref()
+}
+
 struct LedgerPaths {
     _directory: tempfile::TempDir,
     ledger: PathBuf,
     live: PathBuf,
+    at: Location,
 }
 
 impl LedgerPaths {
     fn new() -> LedgerPaths {
+        LedgerPaths::with("")
+    }
+
+    /// None if there is no database here.
+    fn in_database() -> Option<LedgerPaths> {
+        Some(LedgerPaths::with(&server()?.database()))
+    }
+
+    /// `database`: a connection string, or nothing for a file.
+    fn with(database: &str) -> LedgerPaths {
         let directory = tempfile::tempdir().expect("a directory");
         let home = directory.path().join("accounts");
         std::fs::create_dir(&home).expect("a directory");
         let ledger = home.join("ledger.sqlite");
-        Ledger::make(&ledger, NOW).expect("made");
+        let at = Location::in_database(&ledger, database);
+        Ledger::make(&at, NOW).expect("made");
         LedgerPaths {
             ledger,
             live: directory.path().join("live"),
+            at,
             _directory: directory,
         }
     }
 
+    /// What a configuration says of it.
+    fn config(&self) -> libra_config::Config {
+        let text = format!(
+            "[accounts]\nmode = \"on\"\nledger = \"{}\"\nlive = \"{}\"\ndatabase = \"{}\"\n",
+            self.ledger.display(),
+            self.live.display(),
+            self.at.database().unwrap_or_default()
+        );
+        libra_config::Config::from_toml(&text).expect("valid")
+    }
+
     fn open(&self) -> Live {
-        Live::open(&self.live, &self.ledger, Duration::from_secs(60)).expect("opens")
+        let live = Live::open(&self.live, &self.at, Duration::from_secs(60)).expect("opens");
+        live.count_on_it()
     }
 
     /// Everything written down; then ledger and live state say the same, and the sum is zero.
     fn check(&self, live: &Live) {
-        let ledger = Ledger::open(&self.ledger).expect("opens");
+        let ledger = Ledger::open(&self.at).expect("opens");
         flush(live, &ledger).expect("writes");
         let of = |rows: Vec<(i64, i64, Money, Money)>| -> BTreeMap<(i64, i64), (i64, i64)> {
             rows.into_iter()
@@ -68,6 +120,20 @@ impl LedgerPaths {
         assert_eq!(now, past);
         assert_eq!(now.values().map(|(free, held)| free + held).sum::<i64>(), 0);
     }
+}
+
+of_both! {
+    a_job_from_deposit_to_charge,
+    subjobs_are_settled_one_by_one_and_once_even_over_a_boot,
+    deposits_expire_and_pay_in_their_order,
+    projects_transfers_overdrafts_closing,
+    an_older_live_state_does_not_write_any_more,
+    movements_stay_as_they_are,
+    a_slow_writer_does_not_bring_back_what_was_changed_since,
+    a_step_waits_no_longer_than_it_may_and_says_for_what,
+    what_cannot_be_counted_is_refused_and_hurts_nobody,
+    deposits_that_cannot_be_counted_together_are_refused,
+    closing_pays_what_is_owed_out_of_what_is_there,
 }
 
 fn user(name: &str) -> AccountName {
@@ -90,9 +156,7 @@ fn available(live: &Live, name: &str, seconds: i64) -> Money {
         .expect("limited")
 }
 
-#[test]
-fn a_job_from_deposit_to_charge() {
-    let place = LedgerPaths::new();
+fn a_job_from_deposit_to_charge(place: LedgerPaths) {
     let mut live = place.open();
     live.set_account(&user("alice"), None, at(0)).expect("made");
     live.deposit(&user("alice"), credits(100), (None, None), at(0))
@@ -152,9 +216,7 @@ fn a_job_from_deposit_to_charge() {
     place.check(&live);
 }
 
-#[test]
-fn subjobs_are_settled_one_by_one_and_once_even_over_a_boot() {
-    let place = LedgerPaths::new();
+fn subjobs_are_settled_one_by_one_and_once_even_over_a_boot(place: LedgerPaths) {
     let mut live = place.open();
     live.set_account(&user("bob"), None, at(0)).expect("made");
     live.deposit(&user("bob"), credits(10), (None, None), at(0))
@@ -194,9 +256,7 @@ fn subjobs_are_settled_one_by_one_and_once_even_over_a_boot() {
     place.check(&live);
 }
 
-#[test]
-fn deposits_expire_and_pay_in_their_order() {
-    let place = LedgerPaths::new();
+fn deposits_expire_and_pay_in_their_order(place: LedgerPaths) {
     let mut live = place.open();
     live.set_account(&user("eve"), None, at(0)).expect("made");
     let seconds = NOW / 1000;
@@ -240,7 +300,7 @@ fn deposits_expire_and_pay_in_their_order() {
             .balance(),
         credits(-67)
     );
-    let ledger = Ledger::open(&place.ledger).expect("opens");
+    let ledger = Ledger::open(&place.at).expect("opens");
     let kinds: Vec<String> = ledger
         .rows(eve, 0, i64::MAX)
         .expect("reads")
@@ -255,9 +315,7 @@ fn deposits_expire_and_pay_in_their_order() {
     );
 }
 
-#[test]
-fn projects_transfers_overdrafts_closing() {
-    let place = LedgerPaths::new();
+fn projects_transfers_overdrafts_closing(place: LedgerPaths) {
     let mut live = place.open();
     let chem = AccountName::Project("chem".to_string());
     live.set_account(&chem, None, at(0)).expect("made");
@@ -296,46 +354,35 @@ fn projects_transfers_overdrafts_closing() {
     let _ = (BANK, FOR_EVER);
 }
 
-#[test]
-fn an_older_live_state_does_not_write_any_more() {
-    let place = LedgerPaths::new();
+fn an_older_live_state_does_not_write_any_more(place: LedgerPaths) {
     let mut old = place.open();
     old.set_account(&user("a"), None, at(0)).expect("made");
     std::fs::remove_dir_all(&place.live).expect("gone");
     let new = place.open();
-    let ledger = Ledger::open(&place.ledger).expect("opens");
+    let ledger = Ledger::open(&place.at).expect("opens");
     assert!(flush(&old, &ledger).is_err());
     assert!(flush::is_outdated(&old, &ledger).expect("reads"));
     assert!(!flush::is_outdated(&new, &ledger).expect("reads"));
     place.check(&new);
 }
 
-#[test]
-fn movements_stay_as_they_are() {
-    let place = LedgerPaths::new();
+fn movements_stay_as_they_are(place: LedgerPaths) {
     let mut live = place.open();
     live.set_account(&user("a"), None, at(0)).expect("made");
     live.deposit(&user("a"), credits(1), (None, None), at(0))
         .expect("paid in");
     place.check(&live);
-    let ledger = Ledger::open(&place.ledger).expect("opens");
-    assert!(
-        ledger
-            .try_(|c| c.execute("UPDATE movement SET amount = 2", []))
-            .is_err()
-    );
-    assert!(
-        ledger
-            .try_(|c| c.execute("DELETE FROM movement", []))
-            .is_err()
-    );
+    let ledger = Ledger::open(&place.at).expect("opens");
+    for change in ["UPDATE movement SET amount = 2", "DELETE FROM movement"] {
+        let changed = ledger.each(change, &[], &mut |_| Ok(()));
+        let said = changed.expect_err(change).to_string();
+        assert!(said.contains("movements are never"), "{said}");
+    }
 }
 
-#[test]
-fn a_slow_writer_does_not_bring_back_what_was_changed_since() {
-    let place = LedgerPaths::new();
+fn a_slow_writer_does_not_bring_back_what_was_changed_since(place: LedgerPaths) {
     let mut live = place.open();
-    let ledger = Ledger::open(&place.ledger).expect("opens");
+    let ledger = Ledger::open(&place.at).expect("opens");
     let chem = AccountName::Project("chem".to_string());
     live.set_account(&chem, Some(Overdraft::To(credits(5))), at(0))
         .expect("made");
@@ -357,13 +404,11 @@ fn a_slow_writer_does_not_bring_back_what_was_changed_since() {
     assert_eq!(live.members(found.id).expect("reads"), Vec::<String>::new());
 }
 
-#[test]
-fn a_step_waits_no_longer_than_it_may_and_says_for_what() {
-    let place = LedgerPaths::new();
+fn a_step_waits_no_longer_than_it_may_and_says_for_what(place: LedgerPaths) {
     let mut live = place.open();
     live.set_account(&user("a"), None, at(0)).expect("made");
     let patience = Duration::from_millis(50);
-    let mut other = Live::open(&place.live, &place.ledger, patience).expect("opens");
+    let mut other = Live::open(&place.live, &place.at, patience).expect("opens");
     live.connection
         .execute_batch("BEGIN IMMEDIATE")
         .expect("held");
@@ -378,9 +423,7 @@ fn a_step_waits_no_longer_than_it_may_and_says_for_what() {
     );
 }
 
-#[test]
-fn what_cannot_be_counted_is_refused_and_hurts_nobody() {
-    let place = LedgerPaths::new();
+fn what_cannot_be_counted_is_refused_and_hurts_nobody(place: LedgerPaths) {
     let mut live = place.open();
     live.set_account(&user("a"), None, at(0)).expect("made");
     let much = Money::parse("1000000000000").expect("the most that can be typed");
@@ -401,9 +444,7 @@ fn what_cannot_be_counted_is_refused_and_hurts_nobody() {
     );
 }
 
-#[test]
-fn deposits_that_cannot_be_counted_together_are_refused() {
-    let place = LedgerPaths::new();
+fn deposits_that_cannot_be_counted_together_are_refused(place: LedgerPaths) {
     let mut live = place.open();
     let much = Money(3_000_000_000_000_000_000);
     let until = (None, Some(NOW / 1000 + 100));
@@ -413,7 +454,7 @@ fn deposits_that_cannot_be_counted_together_are_refused() {
         assert_eq!(paid.is_ok(), counts, "{paid:?}");
     }
     place.check(&live);
-    let ledger = Ledger::open(&place.ledger).expect("opens");
+    let ledger = Ledger::open(&place.at).expect("opens");
     let bank = live.account(&AccountName::Bank, NOW).expect("is there");
     let told = perform::statement(&live, &ledger, &bank, (0, i64::MAX), true).expect("reads");
     assert_eq!(told.closing, Money(-much.0));
@@ -421,9 +462,7 @@ fn deposits_that_cannot_be_counted_together_are_refused() {
     assert!(matches!(below, Err(AccountsError::Unsound(_))), "{below:?}");
 }
 
-#[test]
-fn closing_pays_what_is_owed_out_of_what_is_there() {
-    let place = LedgerPaths::new();
+fn closing_pays_what_is_owed_out_of_what_is_there(place: LedgerPaths) {
     let mut live = place.open();
     let a = user("a");
     live.set_account(&a, Some(Overdraft::To(credits(50))), at(0))
@@ -442,7 +481,7 @@ fn closing_pays_what_is_owed_out_of_what_is_there() {
     let found = live.account(&a, NOW + 8000).expect("is there");
     assert_eq!((found.closed, found.free), (true, vec![]));
     place.check(&live);
-    let ledger = Ledger::open(&place.ledger).expect("opens");
+    let ledger = Ledger::open(&place.at).expect("opens");
     let sound = check::check(&live, &ledger, NOW).expect("reads");
     assert_eq!((sound.problems, sound.notes), (vec![], vec![]));
 }

@@ -497,7 +497,11 @@ impl Rounds {
     fn open_accounts(&mut self) {
         self.opened = Some(Instant::now());
         let gate = BudgetGate::open(&self.rules, "slurm", self.rules.slurm.on_fault, true);
-        let payments = Payments::open(&self.rules, "slurm", false).ok().flatten();
+        // It has found the live state, which its own thread makes.
+        let payments = match gate.is_broken() {
+            true => None,
+            false => Payments::open(&self.rules, "slurm", false).ok().flatten(),
+        };
         // Those who will most likely ask: nobody waits for a name meanwhile.
         let users = payments.as_ref().and_then(|payments| payments.users().ok());
         let known: Vec<_> = (users.into_iter().flatten())

@@ -258,15 +258,15 @@ impl LedgerFile {
         Ok(done)
     }
 
-    /// One more live state was made of it.
-    pub fn next_generation(&self) -> Result<(), AccountsError> {
+    /// One more live state was made of it: its number.
+    pub fn next_generation(&self) -> Result<i64, AccountsError> {
         self.try_(|c| {
-            c.execute(
-                "UPDATE meta SET value = value + 1 WHERE key = 'generation'",
+            c.query_row(
+                "UPDATE meta SET value = value + 1 WHERE key = 'generation' RETURNING value",
                 [],
+                |row| row.get(0),
             )
         })
-        .map(|_| ())
     }
 
     /// See [`super::Ledger::write`].

@@ -1,4 +1,4 @@
-//! The durable history: every movement of money, only ever added to. An SQLite file ([`file`]).
+//! The durable history: every movement of money, only ever added to. An SQLite file ([`file`]), or a database for a site that has one ([`database`]).
 //!
 //! Balances are not in it, they follow from the movements. Who writes is [`super::flush`]; everybody else reads.
 //!
@@ -8,15 +8,23 @@
 //! - An opened one that was removed or replaced meanwhile is noticed before anything is taken for written down.
 //! - SQL that is written here is understood by whatever keeps a ledger.
 
+mod database;
 mod file;
+mod lease;
+mod location;
 mod values;
 
 use super::AccountsError;
 use super::identity::{self, Identity};
 use super::movement::Event;
+pub(super) use database::LONG;
+use database::LedgerDatabase;
 use file::LedgerFile;
 pub(super) use file::{FLAGS, only_for_owner, sync_directory, with};
+pub use lease::Claim;
+pub(super) use lease::{COUNTED, Holder};
 use libra_units::money::Money;
+pub use location::Location;
 use rusqlite::{Connection, TransactionBehavior};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -44,9 +52,16 @@ fn of_version(other: i64) -> String {
 
 /// An opened ledger.
 pub struct Ledger {
-    store: LedgerFile,
+    store: Store,
+    at: Location,
     pub(super) path: PathBuf,
     patience: Duration,
+}
+
+/// What keeps it.
+enum Store {
+    File(LedgerFile),
+    Database(LedgerDatabase),
 }
 
 /// A row of movement, as statements read it.
@@ -83,29 +98,62 @@ impl Ledger {
     ///
     /// # Errors
     /// When there is something of that name, or it cannot be written.
-    pub fn make(path: &Path, now: i64) -> Result<Identity, AccountsError> {
+    pub fn make(at: impl Into<Location>, now: i64) -> Result<Identity, AccountsError> {
+        let at = at.into();
         let identity = Identity::new(now).map_err(|error| AccountsError::File {
-            path: path.to_path_buf(),
+            path: at.path().to_path_buf(),
             problem: error.to_string(),
         })?;
-        LedgerFile::make(path, identity)?;
+        match at.database() {
+            None => LedgerFile::make(at.path(), identity)?,
+            Some(string) => LedgerDatabase::make(string, identity)?,
+        }
         Ok(identity)
+    }
+
+    /// Returns true if there is something where a ledger would be made.
+    ///
+    /// # Errors
+    /// When a database does not say.
+    pub fn is_made(at: &Location) -> Result<bool, AccountsError> {
+        match at.database() {
+            None => Ok(std::fs::symlink_metadata(at.path()).is_ok()),
+            Some(string) => LedgerDatabase::is_made(string),
+        }
     }
 
     /// Opens the ledger.
     ///
     /// # Errors
-    /// [`AccountsError::Ledger`] where there is none, or not this host's.
-    pub fn open(path: &Path) -> Result<Ledger, AccountsError> {
-        Ledger::open_within(path, PATIENCE)
+    /// [`AccountsError::Ledger`], or [`AccountsError::Database`], where there is none, or not this host's; [`AccountsError::Unreachable`] where
+    /// the database does not answer.
+    pub fn open(at: impl Into<Location>) -> Result<Ledger, AccountsError> {
+        Ledger::open_within(at, PATIENCE)
     }
 
     /// Opens the ledger, and waits for other processes no longer than `patience`, now and later.
     ///
     /// # Errors
     /// As [`Ledger::open`].
-    pub fn open_within(path: &Path, patience: Duration) -> Result<Ledger, AccountsError> {
-        Ledger::open_any(path, patience)?.if_own()
+    pub fn open_within(
+        at: impl Into<Location>,
+        patience: Duration,
+    ) -> Result<Ledger, AccountsError> {
+        let ledger = Ledger::open_for(&at.into(), patience)?;
+        ledger.limit(None);
+        Ok(ledger)
+    }
+
+    /// As [`Ledger::open_within`]; with a database all that is asked has `patience` together, until [`Ledger::limit`].
+    pub(super) fn open_for(at: &Location, patience: Duration) -> Result<Ledger, AccountsError> {
+        Ledger::open_any(at, patience)?.if_own()
+    }
+
+    /// With a database all that is asked from now on has so long together; none: each question has its own patience.
+    pub(super) fn limit(&self, time: Option<Duration>) {
+        if let Store::Database(database) = &self.store {
+            database.limit(time);
+        }
     }
 
     /// Opens the ledger, for who closes it soon, also where its disk has no room for what SQLite keeps beside it for those that have it open.
@@ -113,15 +161,19 @@ impl Ledger {
     ///
     /// # Errors
     /// As [`Ledger::open`].
-    pub fn open_briefly(path: &Path, patience: Duration) -> Result<Ledger, AccountsError> {
-        let without_room = match Ledger::open_within(path, patience) {
+    pub fn open_briefly(
+        at: impl Into<Location>,
+        patience: Duration,
+    ) -> Result<Ledger, AccountsError> {
+        let at = &at.into();
+        let without_room = match Ledger::open_within(at, patience) {
             Err(error) if error.is_without_room() => error,
             opened => return opened,
         };
-        let alone = Ledger::open_as(path, patience, true).and_then(Ledger::if_own);
+        let alone = Ledger::open_as(at, patience, true).and_then(Ledger::if_own);
         match alone {
             // Others have it open, so what they share is there by now.
-            Err(AccountsError::Locked { .. }) => Ledger::open_within(path, patience),
+            Err(AccountsError::Locked { .. }) => Ledger::open_within(at, patience),
             Err(AccountsError::Store { .. } | AccountsError::File { .. }) => Err(without_room),
             opened => opened,
         }
@@ -130,7 +182,7 @@ impl Ledger {
     fn if_own(self) -> Result<Ledger, AccountsError> {
         let (number, _) = self.identity()?;
         if let Some(own) = identity::noted(&self.path)?.filter(|own| own.number != number) {
-            return Err(self.lost(format!(
+            return Err(self.at.lost(format!(
                 "is another ledger ({}) than this host's ({own})",
                 self.which()?
             )));
@@ -139,14 +191,19 @@ impl Ledger {
     }
 
     /// Opens a ledger, whichever it is.
-    pub(super) fn open_any(path: &Path, patience: Duration) -> Result<Ledger, AccountsError> {
-        Ledger::open_as(path, patience, false)
+    pub(super) fn open_any(at: &Location, patience: Duration) -> Result<Ledger, AccountsError> {
+        Ledger::open_as(at, patience, false)
     }
 
-    fn open_as(path: &Path, patience: Duration, alone: bool) -> Result<Ledger, AccountsError> {
+    fn open_as(at: &Location, patience: Duration, alone: bool) -> Result<Ledger, AccountsError> {
+        let store = match at.database() {
+            None => Store::File(LedgerFile::open(at.path(), patience, alone)?),
+            Some(string) => Store::Database(LedgerDatabase::open(string, patience)?),
+        };
         let ledger = Ledger {
-            store: LedgerFile::open(path, patience, alone)?,
-            path: path.to_path_buf(),
+            store,
+            at: at.clone(),
+            path: at.path().to_path_buf(),
             patience,
         };
         ledger.identity()?;
@@ -156,15 +213,24 @@ impl Ledger {
     /// Opens a copy to read it.
     pub(super) fn open_copy(path: &Path) -> Result<Ledger, AccountsError> {
         Ok(Ledger {
-            store: LedgerFile::open_copy(path)?,
+            store: Store::File(LedgerFile::open_copy(path)?),
+            at: Location::from(path),
             path: path.to_path_buf(),
             patience: PATIENCE,
         })
     }
 
+    /// Where it is.
+    pub(super) fn location(&self) -> &Location {
+        &self.at
+    }
+
     /// Returns true if no other process can open it: nobody keeps such a one.
     pub fn is_alone(&self) -> bool {
-        self.store.alone
+        match &self.store {
+            Store::File(file) => file.alone,
+            Store::Database(_) => false,
+        }
     }
 
     /// How long other processes are waited for.
@@ -174,15 +240,19 @@ impl Ledger {
 
     /// It is not this host's ledger as it should be.
     pub(super) fn lost(&self, problem: String) -> AccountsError {
-        self.store.lost(problem)
+        self.at.lost(problem)
     }
 
-    /// Checks that the file that was opened is still the one of this name. What is written into a file that was removed is written nowhere.
+    /// Checks that the file that was opened is still the one of this name. What is written into a file that was removed is written nowhere. A
+    /// database is asked by each transaction.
     ///
     /// # Errors
     /// [`AccountsError::Ledger`] where it was removed or replaced.
     pub fn is_there(&self) -> Result<(), AccountsError> {
-        self.store.is_there()
+        match &self.store {
+            Store::File(file) => file.is_there(),
+            Store::Database(_) => Ok(()),
+        }
     }
 
     /// Something with the file itself.
@@ -190,7 +260,15 @@ impl Ledger {
         &self,
         what: impl FnOnce(&Connection) -> rusqlite::Result<T>,
     ) -> Result<T, AccountsError> {
-        self.store.try_(what)
+        self.as_file()?.try_(what)
+    }
+
+    /// For what is done with files alone: copies.
+    fn as_file(&self) -> Result<&LedgerFile, AccountsError> {
+        match &self.store {
+            Store::File(file) => Ok(file),
+            Store::Database(database) => Err(database.lost("is no file".to_string())),
+        }
     }
 
     /// Has each row of an answer taken. Parameters are `?1`, `?2` and so on.
@@ -200,7 +278,10 @@ impl Ledger {
         parameters: &[Value],
         each: EachRow<'_>,
     ) -> Result<(), AccountsError> {
-        self.store.each(statement, parameters, each)
+        match &self.store {
+            Store::File(file) => file.each(statement, parameters, each),
+            Store::Database(database) => database.each(statement, parameters, each),
+        }
     }
 
     /// All rows of an answer.
@@ -231,7 +312,7 @@ impl Ledger {
     /// A number that is one row's only one.
     pub(super) fn number(&self, statement: &str) -> Result<i64, AccountsError> {
         self.first(statement, &[], |row| row.integer(0))?
-            .ok_or_else(|| self.lost("has nothing of a ledger in it".to_string()))
+            .ok_or_else(|| self.at.lost("has nothing of a ledger in it".to_string()))
     }
 
     /// In one transaction, in which nobody else writes: all of it is done, or nothing where it fails.
@@ -239,7 +320,10 @@ impl Ledger {
         &self,
         what: impl FnOnce() -> Result<T, AccountsError>,
     ) -> Result<T, AccountsError> {
-        (self.store).in_transaction(TransactionBehavior::Immediate, what)
+        match &self.store {
+            Store::File(file) => file.in_transaction(TransactionBehavior::Immediate, what),
+            Store::Database(database) => database.exclusively(what),
+        }
     }
 
     /// All that is read meanwhile is as of one moment.
@@ -247,7 +331,10 @@ impl Ledger {
         &self,
         what: impl FnOnce() -> Result<T, AccountsError>,
     ) -> Result<T, AccountsError> {
-        (self.store).in_transaction(TransactionBehavior::Deferred, what)
+        match &self.store {
+            Store::File(file) => file.in_transaction(TransactionBehavior::Deferred, what),
+            Store::Database(database) => database.at_one_moment(what),
+        }
     }
 
     /// Which ledger it is, in full.
@@ -288,14 +375,40 @@ impl Ledger {
     pub(super) fn identity(&self) -> Result<(i64, i64), AccountsError> {
         let get = |key: &str| {
             self.first(META, &[key.into()], |row| row.integer(0))?
-                .ok_or_else(|| self.lost(format!("has nothing of a ledger in it ('{key}')")))
+                .ok_or_else(|| {
+                    self.at
+                        .lost(format!("has nothing of a ledger in it ('{key}')"))
+                })
         };
         Ok((get("identity")?, get("generation")?))
     }
 
-    /// One more live state is made of it: from now on no older one writes anything down any more.
-    pub(super) fn next_generation(&self) -> Result<(), AccountsError> {
-        self.store.next_generation()
+    /// One more live state is made of it: from now on no older one writes anything down any more. Returns its number. `claim`: of a database's lease.
+    ///
+    /// # Errors
+    /// [`AccountsError::Leased`] where another host has that.
+    pub(super) fn next_generation(
+        &self,
+        holder: &Holder,
+        claim: Claim,
+    ) -> Result<i64, AccountsError> {
+        match &self.store {
+            Store::File(file) => file.next_generation(),
+            Store::Database(database) => database.next_generation(holder, claim),
+        }
+    }
+
+    /// Renews the lease of a live state; a file has none, and needs none. Returns false if it is not to be had.
+    pub(super) fn renew(
+        &self,
+        generation: (i64, i64),
+        known: i64,
+        holder: &Holder,
+    ) -> Result<bool, AccountsError> {
+        match &self.store {
+            Store::File(_) => Ok(true),
+            Store::Database(database) => database.renew(generation, known, holder),
+        }
     }
 
     /// It goes on with a live state of this generation.
@@ -312,12 +425,44 @@ impl Ledger {
     /// Writes journal entries down, in the order of their numbers; those that are there already are left out. Another process
     /// may have written them since they were read, and later ones about the same account as well. To be called by [`Ledger::exclusively`].
     pub(super) fn write(&self, entries: &[(i64, Event)]) -> Result<(), AccountsError> {
-        self.store.write(entries)
+        match &self.store {
+            Store::File(file) => file.write(entries),
+            Store::Database(database) => database.write(entries),
+        }
+    }
+
+    /// Returns true if this very entry is written down.
+    pub(super) fn has(&self, id: i64, event: &Event) -> Result<bool, AccountsError> {
+        let found = match event {
+            Event::Movement(m) => self.first(
+                "SELECT 1 FROM movement WHERE id = ?1 AND at = ?2 AND kind = ?3 AND payer = ?4 AND payee = ?5 AND lot = ?6 AND amount = ?7",
+                &[
+                    id.into(),
+                    m.at.into(),
+                    m.kind.name().into(),
+                    m.from.0.into(),
+                    m.to.0.into(),
+                    m.lot.into(),
+                    m.amount.0.into(),
+                ],
+                |row| row.integer(0),
+            )?,
+            other => {
+                let what = serde_json::to_string(other).unwrap_or_default();
+                let change = "SELECT 1 FROM change WHERE id = ?1 AND what = ?2";
+                let parameters = [id.into(), what.as_str().into()];
+                self.first(change, &parameters, |row| row.integer(0))?
+            }
+        };
+        Ok(found.is_some())
     }
 
     /// Lets [`Ledger::copy`] read it from another connection.
     pub(super) fn attach(&self, connection: &Connection) -> rusqlite::Result<()> {
-        self.store.attach(connection)
+        match &self.store {
+            Store::File(file) => file.attach(connection),
+            Store::Database(_) => Ok(()),
+        }
     }
 
     /// Copies rows into a table of the live state: `insert` is the statement as far as the table's name, `select` says which, of tables in the schema `ledger`.
@@ -327,15 +472,22 @@ impl Ledger {
         insert: &str,
         select: &str,
         parameters: &[Value],
-    ) -> rusqlite::Result<()> {
-        self.store.copy(to, insert, select, parameters)
+    ) -> Result<(), AccountsError> {
+        match &self.store {
+            Store::File(file) => file
+                .copy(to, insert, select, parameters)
+                .map_err(|error| of_live(to, self.patience, error)),
+            Store::Database(database) => database.copy(to, insert, select, parameters),
+        }
     }
 
-    /// What is damaged about its file, a few things at most.
+    /// What is damaged about its file, a few things at most. A database's server looks after its own files.
     pub(super) fn damage(&self, most: usize) -> Result<Vec<String>, AccountsError> {
-        let said = self.all(&format!("PRAGMA integrity_check({most})"), &[], |row| {
-            row.text(0)
-        })?;
+        if let Store::Database(_) = &self.store {
+            return Ok(Vec::new());
+        }
+        let check = format!("PRAGMA integrity_check({most})");
+        let said = self.all(&check, &[], |row| row.text(0))?;
         Ok(said.into_iter().filter(|line| line != "ok").collect())
     }
 
@@ -422,6 +574,15 @@ impl Ledger {
             Ok((row.integer(0)?, row.integer(1)?, money(2)?, money(3)?))
         })
     }
+}
+
+/// What SQLite said of the live state.
+pub(super) fn of_live(
+    to: &Connection,
+    patience: Duration,
+    error: rusqlite::Error,
+) -> AccountsError {
+    AccountsError::store(Path::new(to.path().unwrap_or_default()), patience, error)
 }
 
 const META: &str = "SELECT value FROM meta WHERE key = ?1";

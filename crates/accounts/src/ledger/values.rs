@@ -66,6 +66,8 @@ impl Columns {
     pub fn integer(&self, column: usize) -> rusqlite::Result<i64> {
         match self.0.get(column) {
             Some(Value::Integer(number)) => Ok(*number),
+            // A database's answers are text.
+            Some(Value::Text(digits)) => digits.parse().map_err(|_| self.unexpected(column)),
             _ => Err(self.unexpected(column)),
         }
     }

@@ -32,6 +32,7 @@ impl Live {
         }
         let name = name.to_string();
         self.change(|step| {
+            step.may_admit()?;
             let there = find(step.transaction, &name, act.at)?;
             let overdraft = overdraft
                 .or(there.as_ref().map(|there| there.overdraft))
@@ -66,6 +67,7 @@ impl Live {
             )));
         }
         self.change(|step| {
+            step.may_admit()?;
             let account = step.open_account(project, act.at)?.id;
             let statement = match may {
                 true => "INSERT OR IGNORE INTO member VALUES (?1, ?2)",
@@ -103,6 +105,7 @@ impl Live {
             ));
         }
         self.change(|step| {
+            step.may_admit()?;
             let account = step.open_account(to, act.at)?.id;
             let lot = match validity {
                 (None, None) => FOR_EVER,
@@ -141,6 +144,7 @@ impl Live {
             )));
         }
         self.change(|step| {
+            step.may_admit()?;
             let (payer, payee) = (
                 step.open_account(from, act.at)?,
                 step.open_account(to, act.at)?,
@@ -167,6 +171,7 @@ impl Live {
     pub fn close(&mut self, name: &AccountName, act: Act<'_>) -> Result<Money, AccountsError> {
         not_the_sites(name)?;
         self.change(|step| {
+            step.may_admit()?;
             let account = step.open_account(name, act.at)?;
             if step.has_holds(account.id)? {
                 return Err(AccountsError::Unsound(format!(

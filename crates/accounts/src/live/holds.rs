@@ -135,6 +135,7 @@ impl Step<'_> {
         own: &[(i64, Money)],
         act: Act<'_>,
     ) -> Result<bool, Trouble> {
+        self.may_admit()?;
         let c = self.transaction;
         if c.prepare_cached("INSERT OR IGNORE INTO known VALUES (?1, 0)")?
             .execute([key])?

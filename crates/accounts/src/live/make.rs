@@ -5,8 +5,9 @@
 
 use super::super::AccountsError;
 use super::super::crash::point;
-use super::super::ledger::{FLAGS, Ledger};
+use super::super::ledger::{Claim, FLAGS, LONG, Ledger, of_live};
 use super::MOST_PAGES;
+use super::lease;
 use super::place::{give_to_owner, place};
 use rusqlite::{Connection, Transaction};
 use std::fs;
@@ -29,15 +30,26 @@ CREATE TABLE journal(id INTEGER PRIMARY KEY AUTOINCREMENT, event TEXT NOT NULL);
 ";
 
 /// Makes the live state of what the ledger says, and says where it is.
-pub(super) fn make(directory: &Path, ledger: &Ledger) -> Result<PathBuf, AccountsError> {
+///
+/// # Errors
+/// [`AccountsError::Leased`] where another host has the lease of a database.
+pub(super) fn make(
+    directory: &Path,
+    ledger: &Ledger,
+    claim: Claim,
+) -> Result<PathBuf, AccountsError> {
     let file = |path: &Path, error: std::io::Error| AccountsError::File {
         path: path.to_path_buf(),
         problem: error.to_string(),
     };
     // From now on no older live state writes anything down any more.
-    ledger.next_generation()?;
+    let (number, _) = ledger.identity()?;
+    // Not asked for afterwards: it may be another host's by then.
+    let identity = (
+        number,
+        ledger.next_generation(&lease::holder(directory), claim)?,
+    );
     point("live: after the generation");
-    let identity = ledger.identity()?;
     let half = directory.join("live.new");
     let path = place(directory, identity);
     let made = fill(&half, ledger, identity)
@@ -85,18 +97,29 @@ fn fill(
         connection.pragma_update(None, "synchronous", "OFF")?;
         connection.pragma_update(None, "max_page_count", MOST_PAGES)?;
         connection.execute_batch(SCHEMA)?;
-        ledger.attach(&connection)?;
-        let transaction = connection.transaction()?;
-        transaction.execute(
-            "INSERT INTO meta VALUES ('identity', ?1), ('generation', ?2), ('written', ?3)",
-            [identity, generation, last],
-        )?;
-        // SQLite keeps count of what was there once.
-        transaction.execute_batch("INSERT INTO journal VALUES (1, ''); DELETE FROM journal;")?;
-        copy(&transaction, ledger, last)?;
-        transaction.commit()
+        ledger.attach(&connection)
     })()
     .map_err(store)?;
+    let transaction = connection.transaction().map_err(store)?;
+    transaction
+        .execute(
+            "INSERT INTO meta VALUES ('identity', ?1), ('generation', ?2), ('written', ?3)",
+            [identity, generation, last],
+        )
+        .map_err(store)?;
+    // SQLite keeps count of what was there once.
+    transaction
+        .execute_batch("INSERT INTO journal VALUES (1, ''); DELETE FROM journal;")
+        .map_err(store)?;
+    copy(&transaction, ledger, last)?;
+    // Numbers go on where the ledger's end.
+    transaction
+        .execute(
+            "UPDATE sqlite_sequence SET seq = ?1 WHERE name = 'journal'",
+            [last],
+        )
+        .map_err(store)?;
+    transaction.commit().map_err(store)?;
     connection.close().map_err(|(_, error)| store(error))
 }
 
@@ -124,20 +147,28 @@ const COPY: [(&str, &str); 7] = [
 /// may have been wrong.
 const REMEMBERED: i64 = 2_000_000;
 
-fn copy(to: &Transaction<'_>, ledger: &Ledger, last: i64) -> rusqlite::Result<()> {
+fn copy(to: &Transaction<'_>, ledger: &Ledger, last: i64) -> Result<(), AccountsError> {
     for (insert, select) in COPY {
         if insert.ends_with(" known") {
-            to.execute("INSERT INTO known SELECT DISTINCT key, 0 FROM hold", [])?;
+            to.execute("INSERT INTO known SELECT DISTINCT key, 0 FROM hold", [])
+                .map_err(|error| of_live(to, ledger.patience(), error))?;
         }
+        // A database does not see what is in the live state.
+        let select = match ledger.location().database() {
+            Some(_) => select.replace("SELECT key FROM hold", HELD),
+            None => select.to_string(),
+        };
+        ledger.limit(Some(LONG));
         match select.contains("?1") {
-            true => ledger.copy(to, insert, select, &[last.into(), REMEMBERED.into()])?,
-            false => ledger.copy(to, insert, select, &[])?,
+            true => ledger.copy(to, insert, &select, &[last.into(), REMEMBERED.into()])?,
+            false => ledger.copy(to, insert, &select, &[])?,
         };
     }
-    // Numbers go on where the ledger's end.
-    to.execute(
-        "UPDATE sqlite_sequence SET seq = ?1 WHERE name = 'journal'",
-        [last],
-    )?;
     Ok(())
 }
+
+/// Holds that are open, by the movements.
+const HELD: &str = "SELECT key FROM (
+    SELECT hold AS key, lot, -amount AS amount FROM ledger.movement WHERE payer_side = 'held'
+    UNION ALL SELECT hold, lot, amount FROM ledger.movement WHERE payee_side = 'held') AS held
+    GROUP BY key, lot HAVING SUM(amount) <> 0";

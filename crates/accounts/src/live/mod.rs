@@ -5,11 +5,12 @@
 //! empty, another one or an older one: it may be the only place that knows the present.
 //!
 //! Here: opening and reading. [`place`]: whose directory and file it is, and which live states are there. [`administer`]: accounts,
-//! members, deposits, transfers. [`holds`]: money of jobs. [`step`]: what happens inside a transaction. [`make`]: how the file is made
-//! of the ledger. [`restore`]: what it knows and a copy of the ledger does not.
+//! members, deposits, transfers. [`holds`]: money of jobs. [`lease`]: until when this host may admit. [`step`]: what happens inside a
+//! transaction. [`make`]: how the file is made of the ledger. [`restore`]: what it knows and a copy of the ledger does not.
 
 mod administer;
 mod holds;
+mod lease;
 mod make;
 pub(super) mod place;
 mod restore;
@@ -17,7 +18,7 @@ mod step;
 
 use super::AccountsError;
 use super::crash::point;
-use super::ledger::{FLAGS, Ledger, with};
+use super::ledger::{Claim, FLAGS, LONG, Ledger, Location, with};
 use super::lock;
 use super::lots::{Free, Overdraft, available};
 use super::movement::Event;
@@ -26,7 +27,7 @@ use super::payments::OpenHold;
 use libra_system::sqlite;
 use libra_units::money::Money;
 use make::make;
-use place::{Present, give_to_owner, own_directory, own_file, present};
+use place::{Present, give_to_owner, own_directory, own_file, place, present};
 pub use place::{make_directory, surviving};
 pub use restore::Brought;
 use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior, params};
@@ -56,7 +57,7 @@ const AT_ONCE: i64 = 1000;
 pub struct Live {
     pub(super) connection: Connection,
     pub(super) path: PathBuf,
-    ledger: PathBuf,
+    ledger: Location,
     /// Another process's step is waited for so long.
     patience: Duration,
     /// Of the ledger that it was made of.
@@ -139,26 +140,29 @@ impl Live {
     /// When one of both cannot be opened or made, or they do not belong together.
     pub fn open(
         directory: &Path,
-        ledger: &Path,
+        ledger: impl Into<Location>,
         patience: Duration,
     ) -> Result<Live, AccountsError> {
-        Live::open_within(directory, ledger, patience, patience)
+        Live::open_within(directory, ledger, (patience, patience), Claim::Own)
     }
 
-    /// As [`Live::open`]. `opening`: how long other processes are waited for now, `patience`: later, at each step.
+    /// As [`Live::open`]. `opening`: how long other processes are waited for now, `patience`: later, at each step. `claim`: whose lease of a
+    /// database is taken.
     ///
     /// # Errors
-    /// As [`Live::open`].
+    /// As [`Live::open`]; [`AccountsError::Leased`] as long as the lease is another host's: tried again with [`Claim::Over`] it is had, in ten
+    /// seconds at most.
     pub fn open_within(
         directory: &Path,
-        ledger: &Path,
-        opening: Duration,
-        patience: Duration,
+        ledger: impl Into<Location>,
+        (opening, patience): (Duration, Duration),
+        claim: Claim,
     ) -> Result<Live, AccountsError> {
         Live::open_or_move(
             directory,
-            ledger,
+            &ledger.into(),
             (opening, patience),
+            claim,
             place::before(directory),
         )
     }
@@ -166,46 +170,63 @@ impl Live {
     /// `old`: where a live state may be that earlier versions made.
     pub(super) fn open_or_move(
         directory: &Path,
-        ledger: &Path,
+        ledger: &Location,
         (opening, patience): (Duration, Duration),
+        claim: Claim,
         old: Option<&Path>,
     ) -> Result<Live, AccountsError> {
         // Without a ledger nothing is made, and nothing is asked of the live state.
         let history = Ledger::open_briefly(ledger, opening)?;
-        let directory = &own_directory(directory, ledger)?;
+        history.limit(Some(opening));
+        let directory = &own_directory(directory, ledger.path())?;
         // One process makes it, the others wait.
         let _lock = lock::take(&directory.join(place::LOCK), opening)?;
-        give_to_owner(&directory.join(place::LOCK), ledger)?;
+        give_to_owner(&directory.join(place::LOCK), ledger.path())?;
+        history.limit(Some(opening));
         let (path, over) = match present(directory, &history)? {
             Present::This(path) => (path, Vec::new()),
             Present::None { over } => {
+                history.limit(Some(LONG));
                 if let Some(old) = old {
                     place::write_down_old(old, &history, opening)?;
                 }
-                (make(directory, &history)?, over)
+                (make(directory, &history, claim)?, over)
             }
         };
-        // What is in it is in the ledger.
         for over in over {
-            place::remove(&over);
+            over.remove(&history);
         }
         Live::belonging(&path, &history, patience)
     }
 
-    /// As [`Live::open`], of the live state that is there: none is made. For who follows those that admit, as making one says that all others of
+    /// As [`Live::open_within`], of the live state that is there, and all within `opening`: none is made. For who follows those that admit, as making one says that all others of
     /// this ledger count no more, those in other hosts' memory too.
     ///
     /// # Errors
     /// As [`Live::open`], and when there is none of this ledger: it was removed, or another host has made its own since.
     pub fn open_present(
         directory: &Path,
-        ledger: &Path,
-        patience: Duration,
+        ledger: impl Into<Location>,
+        (opening, patience): (Duration, Duration),
     ) -> Result<Live, AccountsError> {
-        let history = Ledger::open_briefly(ledger, patience)?;
-        let directory = &own_directory(directory, ledger)?;
-        let _lock = lock::take(&directory.join(place::LOCK), patience)?;
-        match present(directory, &history)? {
+        let ledger = &ledger.into();
+        let began = Instant::now();
+        let history = match ledger.database() {
+            Some(_) => Ledger::open_for(ledger, opening)?,
+            None => Ledger::open_briefly(ledger, opening)?,
+        };
+        let directory = &own_directory(directory, ledger.path())?;
+        let left = opening.saturating_sub(began.elapsed());
+        let _lock = lock::take(&directory.join(place::LOCK), left)?;
+        let found = match ledger.database() {
+            // What older ones have is looked at by who makes one: it may be much.
+            Some(_) => match place(directory, history.identity()?) {
+                path if path.exists() => Present::This(path),
+                _ => Present::None { over: Vec::new() },
+            },
+            None => present(directory, &history)?,
+        };
+        match found {
             Present::This(path) => Live::belonging(&path, &history, patience),
             Present::None { .. } => Err(AccountsError::File {
                 path: directory.clone(),
@@ -217,26 +238,28 @@ impl Live {
 
     /// The live state there, where it is not later than the ledger.
     fn belonging(path: &Path, history: &Ledger, patience: Duration) -> Result<Live, AccountsError> {
-        let ledger = &history.path;
-        own_file(path, ledger)?;
-        let live = Live::connect(path, ledger, patience)?;
+        own_file(path, &history.path)?;
+        let live = Live::connect(path, history.location(), patience)?;
         // In this order: others may write down meanwhile.
         let known = live.written()?;
         let written = history.written()?;
         if known > written {
-            return Err(AccountsError::Ledger {
-                path: ledger.clone(),
-                problem: format!(
-                    "is older than the live state: it ends with entry {written}, the live state knows that {known} were written down (an old copy?)"
-                ),
-            });
+            return Err(live.older(written, known));
         }
+        live.renew_if_old(history)?;
         Ok(live)
+    }
+
+    /// Its ledger ends before what it knows to be written down.
+    pub(super) fn older(&self, written: i64, known: i64) -> AccountsError {
+        self.ledger.lost(format!(
+            "is older than the live state: it ends with entry {written}, the live state knows that {known} were written down (an old copy?)"
+        ))
     }
 
     pub(super) fn connect(
         path: &Path,
-        ledger: &Path,
+        ledger: &Location,
         patience: Duration,
     ) -> Result<Live, AccountsError> {
         let store = |error| AccountsError::store(path, patience, error);
@@ -263,7 +286,7 @@ impl Live {
         Ok(Live {
             connection,
             path: path.to_path_buf(),
-            ledger: ledger.to_path_buf(),
+            ledger: ledger.clone(),
             patience,
             generation,
         })
@@ -275,7 +298,7 @@ impl Live {
     }
 
     /// The ledger behind it.
-    pub fn ledger_path(&self) -> &Path {
+    pub fn ledger(&self) -> &Location {
         &self.ledger
     }
 
@@ -324,6 +347,7 @@ impl Live {
         let transaction = self.begin().map_err(store)?;
         let done = what(&Step {
             transaction: &transaction,
+            ledger: &self.ledger,
         });
         match done {
             Ok(value) => {
@@ -545,5 +569,15 @@ impl Live {
                 row.get(0)
             })
         })
+    }
+}
+
+/// Said of a live state when another one was made.
+pub(super) fn outdated(path: &Path) -> AccountsError {
+    AccountsError::File {
+        path: path.to_path_buf(),
+        problem:
+            "another live state was made of the ledger since; this one is not written down any more"
+                .to_string(),
     }
 }

@@ -2,11 +2,14 @@
 //!
 //! Invariants:
 //! - Directory and files belong to the ledger's owner, who admits, and nobody else can write to them: who can, makes money.
-//! - A live state that is not all in the ledger is never removed here.
+//! - A live state that is not all in the ledger is removed in one case: another one was made of a ledger in a database since, by another host, and what
+//!   is not in it is about jobs alone. What the batch system still has of those is held anew ([`crate::payments`]), as after a power failure. What
+//!   a person did is nobody's to find again: it is kept until an administrator has seen it.
 
-use super::super::AccountsError;
 use super::super::flush::flush;
-use super::super::ledger::{Ledger, with};
+use super::super::ledger::{Ledger, only_for_owner, with};
+use super::super::movement::{Event, Kind};
+use super::super::{AccountsError, unix_millis};
 use super::Live;
 use libra_config::LIVE_DIRECTORY;
 use std::fs;
@@ -97,7 +100,7 @@ pub fn make_directory(directory: &Path, ledger: &Path) -> Result<(), AccountsErr
 pub fn surviving(directory: &Path, ledger: &Path) -> Vec<(PathBuf, usize)> {
     let found = all(directory).unwrap_or_default().into_iter();
     let waiting = |found: Found| {
-        let live = Live::connect(&found.path, ledger, Duration::from_secs(1)).ok()?;
+        let live = Live::connect(&found.path, &ledger.into(), Duration::from_secs(1)).ok()?;
         Some((found.path, live.journal(0, usize::MAX).ok()?.len()))
     };
     found.filter_map(waiting).collect()
@@ -180,8 +183,54 @@ pub(in super::super) fn all(directory: &Path) -> Result<Vec<Found>, AccountsErro
 pub(super) enum Present {
     /// This one.
     This(PathBuf),
-    /// None. `over`: older ones, all of which is in the ledger.
-    None { over: Vec<PathBuf> },
+    /// None. `over`: older ones that are of no use any more.
+    None { over: Vec<Over> },
+}
+
+/// A live state that another one was made after.
+pub(super) struct Over {
+    path: PathBuf,
+    generation: i64,
+    /// Entries about jobs that were never written down.
+    given_up: usize,
+}
+
+impl Over {
+    /// When there is another one. What is given up is kept on the ledger's disk, for who wants to know of it: after a long time without a database
+    /// there may be many charges in it.
+    pub(super) fn remove(self, history: &Ledger) {
+        if self.given_up > 0 {
+            let name = format!(".given-up-{}-{}", self.generation, unix_millis() / 1000);
+            let kept = with(&history.path, &name);
+            if let Err(error) = self.keep(history, &kept) {
+                // Half of it, as its disk is full.
+                let _ = fs::remove_file(&kept);
+                log::error!(
+                    "accounts: {} stays where it is, as it cannot be kept elsewhere: {error}",
+                    self.path.display()
+                );
+                return;
+            }
+            log::warn!(
+                "accounts: {} entries about jobs were not written down here before another host took over, and are given up: what is held for \
+                 jobs that are still there is held anew, and jobs whose ends were among them are not charged; they are in the table journal of {}",
+                self.given_up,
+                kept.display()
+            );
+        }
+        remove(&self.path);
+    }
+
+    fn keep(&self, history: &Ledger, to: &Path) -> Result<(), AccountsError> {
+        let old = Live::connect(&self.path, history.location(), history.patience())?;
+        (old.connection)
+            .execute("VACUUM INTO ?1", [to.to_string_lossy()])
+            .map_err(|error| AccountsError::store(&self.path, history.patience(), error))?;
+        only_for_owner(to).map_err(|error| AccountsError::File {
+            path: to.to_path_buf(),
+            problem: error.to_string(),
+        })
+    }
 }
 
 /// Looks for the live state of this ledger.
@@ -196,10 +245,7 @@ pub(super) fn present(directory: &Path, history: &Ledger) -> Result<Present, Acc
     if let Some(this) = this {
         return Ok(Present::This(this.path.clone()));
     }
-    let lost = |problem: String| AccountsError::Ledger {
-        path: history.path.clone(),
-        problem,
-    };
+    let lost = |problem: String| history.lost(problem);
     let mut over = Vec::new();
     for found in found {
         let path = found.path.display();
@@ -215,20 +261,82 @@ pub(super) fn present(directory: &Path, history: &Ledger) -> Result<Present, Acc
             )));
         }
         own_file(&found.path, &history.path)?;
-        let old = Live::connect(&found.path, &history.path, history.patience())?;
-        let waiting = old.journal(0, usize::MAX)?.len();
-        if waiting > 0 || old.written()? > history.written()? {
-            return Err(AccountsError::File {
-                path: found.path.clone(),
-                problem: format!(
-                    "has {waiting} entries that are not in the ledger, of which another live state was made since (from elsewhere?); to give \
-                     them up, stop what admits and remove the file"
-                ),
-            });
+        let old = Live::connect(&found.path, history.location(), history.patience())?;
+        let in_database = history.location().database().is_some();
+        if in_database {
+            old.end()?;
         }
-        over.push(found.path);
+        let (known, written) = (old.written()?, history.written()?);
+        if known > written {
+            return Err(old.older(written, known));
+        }
+        let given_up = not_written_down(&old, history, in_database)?;
+        over.push(Over {
+            path: found.path,
+            generation: found.generation,
+            given_up,
+        });
     }
     Ok(Present::None { over })
+}
+
+/// How many entries of a live state that another one was made after were never written down. `may_give_up`: those about jobs may be given up.
+///
+/// # Errors
+/// Where some of them may not be.
+fn not_written_down(
+    old: &Live,
+    history: &Ledger,
+    may_give_up: bool,
+) -> Result<usize, AccountsError> {
+    let waiting = old.journal(0, usize::MAX)?;
+    let mut of_people = Vec::new();
+    let is_kept = |event: &Event| !may_give_up || is_of_people(event);
+    for (id, event) in waiting.iter().filter(|(_, event)| is_kept(event)) {
+        // One that was killed may have written them down, and not have forgotten them.
+        if !history.has(*id, event)? {
+            of_people.push(serde_json::to_string(event).unwrap_or_default());
+        }
+    }
+    let Some(first) = of_people.first() else {
+        return Ok(waiting.len());
+    };
+    let problem = match may_give_up {
+        true => format!(
+            "has {} entries that are not in the ledger, of which another live state was made since (from elsewhere?), and {} of them are no \
+             job's, the first: {first}. Stop what admits, see them all with: sqlite3 FILE 'SELECT event FROM journal', remove the file, start, and do again by 'libra \
+             account' what is still wanted",
+            waiting.len(),
+            of_people.len()
+        ),
+        false => format!(
+            "has {} entries that are not in the ledger, of which another live state was made since (from elsewhere?), the first: {first}; to \
+             give them up, stop what admits and remove the file",
+            of_people.len()
+        ),
+    };
+    Err(AccountsError::File {
+        path: old.path.clone(),
+        problem,
+    })
+}
+
+/// Returns true if nobody does it again by itself: jobs bring back their holds, and what has expired is found again.
+fn is_of_people(event: &Event) -> bool {
+    match event {
+        Event::Account { .. } | Event::Member { .. } => true,
+        // A deposit's validity means nothing without the deposit.
+        Event::Lot { .. } | Event::Job { .. } => false,
+        Event::Movement(movement) => match movement.kind {
+            Kind::Deposit | Kind::Transfer | Kind::Closing | Kind::Restored => true,
+            Kind::Hold
+            | Kind::Charge
+            | Kind::Overrun
+            | Kind::Release
+            | Kind::Compensation
+            | Kind::Expiry => false,
+        },
+    }
 }
 
 /// What an earlier version's live state has and the ledger has not is written down, and the live state removed: it is made anew in its
@@ -251,7 +359,7 @@ pub(super) fn write_down_old(
         return Ok(());
     };
     own_file(&found.path, &history.path)?;
-    let live = Live::connect(&found.path, &history.path, patience)?;
+    let live = Live::connect(&found.path, history.location(), patience)?;
     flush(&live, history)?;
     drop(live);
     remove(&found.path);

@@ -1,10 +1,11 @@
 //! Inside one transaction: finding accounts, moving money, noting it in the journal.
 
 use super::super::AccountsError;
-use super::super::ledger::INCOME;
+use super::super::ledger::{INCOME, Location};
 use super::super::lots::{Free, Overdraft, spend};
 use super::super::movement::{Event, Kind, Movement, Side};
 use super::super::names::AccountName;
+use super::lease::is_current;
 use super::{Account, Act};
 use libra_units::money::Money;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
@@ -33,9 +34,17 @@ impl From<AccountsError> for Trouble {
 /// Inside one transaction.
 pub(super) struct Step<'a> {
     pub(super) transaction: &'a Transaction<'a>,
+    /// The ledger behind it.
+    pub(super) ledger: &'a Location,
 }
 
 impl Step<'_> {
+    /// Checks that this host may admit. What is only given back or charged needs no money, and goes on.
+    pub(super) fn may_admit(&self) -> Result<(), Trouble> {
+        is_current(self.transaction, self.ledger)??;
+        Ok(())
+    }
+
     pub(super) fn note(&self, event: &Event) -> Result<(), Trouble> {
         let text = serde_json::to_string(event)
             .map_err(|error| AccountsError::Unsound(error.to_string()))?;

@@ -3,7 +3,7 @@
 use super::{OpenHold, Payer, Settled, amount, each, millis};
 use crate::AccountsError;
 use crate::flush::{flush, is_outdated};
-use crate::ledger::Ledger;
+use crate::ledger::{Claim, Ledger, Location};
 use crate::live::{Account, Act, Live, Payout};
 use crate::names::AccountName;
 use crate::settlement::{End, Settlement, settle};
@@ -33,8 +33,40 @@ const AHEAD: f64 = 3600.0;
 /// What statements say of a hold whose job will not run.
 const NEVER_BEGAN: &str = "never began";
 
-fn open_if_room(path: &Path) -> Result<OnceCell<Ledger>, AccountsError> {
-    match Ledger::open_within(path, OPENING) {
+/// Time between two polls for what another thread makes.
+const POLL: Duration = Duration::from_millis(20);
+
+/// The live state, where nobody can wait for a database: the writer's thread makes it.
+fn open_made(live: &Path, ledger: &Location, writer: &Writer) -> Result<Live, AccountsError> {
+    let began = Instant::now();
+    loop {
+        let left = OPENING.saturating_sub(began.elapsed());
+        let opened = Live::open_present(live, ledger, (left, PATIENCE));
+        if opened.is_ok() || began.elapsed() + POLL >= OPENING {
+            // It knows more of what keeps it from being made.
+            return opened.map_err(|error| writer.take_problem().unwrap_or(error));
+        }
+        std::thread::sleep(POLL);
+    }
+}
+
+fn open_live(
+    live: &Path,
+    ledger: &Location,
+    writer: Option<&Writer>,
+) -> Result<Live, AccountsError> {
+    match writer {
+        Some(writer) if ledger.database().is_some() => open_made(live, ledger, writer),
+        _ => Live::open_within(live, ledger, (OPENING, PATIENCE), Claim::Own),
+    }
+}
+
+fn open_if_room(ledger: &Location) -> Result<OnceCell<Ledger>, AccountsError> {
+    // Who needs the database itself asks for it.
+    if ledger.database().is_some() {
+        return Ok(OnceCell::new());
+    }
+    match Ledger::open_within(ledger, OPENING) {
         Ok(ledger) => Ok(OnceCell::from(ledger)),
         // Who reads it alone has it for a moment.
         Err(error) if error.is_without_room() || matches!(error, AccountsError::Locked { .. }) => {
@@ -50,7 +82,8 @@ pub struct Payments {
     writer: Option<Writer>,
     /// Empty while its disk has no room to open it: what happens waits in the live state.
     ledger: OnceCell<Ledger>,
-    paths: (PathBuf, PathBuf),
+    live_directory: PathBuf,
+    location: Location,
     /// `slurm`, `pbs` or `run`.
     system: &'static str,
     /// First part of its keys.
@@ -65,7 +98,7 @@ pub struct Payments {
 
 impl Payments {
     /// Opens the accounts where the site has them. `system`: first part of the keys of this process's holds. `writes`: start a thread
-    /// that writes down; a process that does not live long flushes itself.
+    /// that writes down; a process that does not live long flushes itself. Who writes takes over from another host that has the ledger in a database.
     ///
     /// # Errors
     /// When they cannot be opened.
@@ -78,20 +111,21 @@ impl Payments {
         if accounts.mode == libra_config::AccountsMode::Off {
             return Ok(None);
         }
-        let (live, ledger) = (accounts.live.clone(), accounts.ledger.clone());
+        let (live, ledger) = (accounts.live.clone(), Location::of(accounts));
         let writer = match writes {
             true => Some(
-                Writer::start(live.clone(), ledger.clone()).map_err(|error| {
+                Writer::start(live.clone(), ledger.clone(), Claim::Over).map_err(|error| {
                     AccountsError::Unsound(format!("no thread to write accounts down: {error}"))
                 })?,
             ),
             false => None,
         };
         Ok(Some(Payments {
-            live: Live::open_within(&live, &ledger, OPENING, PATIENCE)?,
+            live: open_live(&live, &ledger, writer.as_ref())?,
             ledger: open_if_room(&ledger)?,
             writer,
-            paths: (live, ledger),
+            live_directory: live,
+            location: ledger,
             system,
             keys: system.to_string(),
             overrun: accounts.overrun,
@@ -133,9 +167,14 @@ impl Payments {
     pub fn is_stale(&self) -> bool {
         let is_outdated = || match self.ledger() {
             Ok(ledger) => is_outdated(&self.live, ledger).unwrap_or(false),
-            Err(error) => matches!(error, AccountsError::Ledger { .. }),
+            Err(error) => error.lost_ledger().is_some(),
         };
-        !self.live.path.exists() || is_outdated()
+        // Of a database who renews the lease finds that out.
+        let is_over = || match self.location.database() {
+            Some(_) => self.live.is_ended().unwrap_or(false),
+            None => is_outdated(),
+        };
+        !self.live.path.exists() || is_over()
     }
 
     /// To be called now and then, where nobody waits: takes another live state where one was made since.
@@ -144,8 +183,9 @@ impl Payments {
     /// When it cannot be opened.
     pub fn refresh(&mut self) -> Result<(), AccountsError> {
         if self.is_stale() {
-            self.live = Live::open_within(&self.paths.0, &self.paths.1, OPENING, PATIENCE)?;
-            self.ledger = open_if_room(&self.paths.1)?;
+            let writer = self.writer.as_ref();
+            self.live = open_live(&self.live_directory, &self.location, writer)?;
+            self.ledger = open_if_room(&self.location)?;
         }
         Ok(())
     }
@@ -154,7 +194,7 @@ impl Payments {
         if self.ledger.get().is_none() {
             let _ = self
                 .ledger
-                .set(Ledger::open_within(&self.paths.1, OPENING)?);
+                .set(Ledger::open_within(&self.location, OPENING)?);
         }
         // Filled just now.
         self.ledger
@@ -165,11 +205,8 @@ impl Payments {
     /// Nobody is admitted on money of which nobody could write down what becomes of it.
     fn has_ledger(&self) -> Result<(), AccountsError> {
         match self.writer.as_ref().and_then(Writer::lost) {
-            Some(problem) => Err(AccountsError::Ledger {
-                path: self.paths.1.clone(),
-                problem,
-            }),
-            None => Ok(()),
+            Some(problem) => Err(self.location.lost(problem)),
+            None => self.live.may_admit(),
         }
     }
 

@@ -2,23 +2,25 @@
 
 use super::*;
 
+of_both! {
+    a_hold_of_a_clock_that_was_ahead_goes_with_its_job_and_not_in_years,
+    a_hold_that_is_a_little_ahead_is_not_taken_from_a_job_that_is_new,
+    an_array_that_is_given_up_gets_back_what_its_other_subjobs_would_have_cost,
+    two_registries_leave_each_others_holds_alone,
+    another_run_is_paid_for_in_full_or_not_at_all_and_what_is_left_is_given_back,
+    a_hold_in_place_of_another_uses_its_money_or_leaves_it,
+    what_is_held_when_it_expires_pays_for_the_hold_in_its_place_too,
+}
+
 const LINE: &str = "v=1:token=17:submitted=1800000000:estimate=10:deadline=20:budget=15:type=hard:penalty=0:price=10:\
     chunks=1:processors=1:memory=0:scatter=0:count=1:payer=user/alice:at=n1*1*0.525";
 
 fn payments(place: &LedgerPaths) -> payments::Payments {
-    let text = format!(
-        "[accounts]\nmode = \"on\"\nledger = \"{}\"\nlive = \"{}\"\n",
-        place.ledger.display(),
-        place.live.display()
-    );
-    let config = libra_config::Config::from_toml(&text).expect("valid");
-    let opened = payments::Payments::open(&config, "pbs", false);
+    let opened = payments::Payments::open(&place.config(), "pbs", false);
     opened.expect("opens").expect("on")
 }
 
-#[test]
-fn a_hold_of_a_clock_that_was_ahead_goes_with_its_job_and_not_in_years() {
-    let place = LedgerPaths::new();
+fn a_hold_of_a_clock_that_was_ahead_goes_with_its_job_and_not_in_years(place: LedgerPaths) {
     let mut live = place.open();
     live.set_account(&user("alice"), None, at(0)).expect("made");
     live.deposit(&user("alice"), credits(100), (None, None), at(0))
@@ -28,7 +30,7 @@ fn a_hold_of_a_clock_that_was_ahead_goes_with_its_job_and_not_in_years() {
     let (now, later) = (1_800_000_000.0, 1_800_000_000.0 + 400.0 * 86_400.0);
     let payer = payments.payer("alice", None, later).expect("pays");
     payments.hold(&payer, &commitment, later).expect("held");
-    let ledger = Ledger::open(&place.ledger).expect("opens");
+    let ledger = Ledger::open(&place.at).expect("opens");
     flush(&live, &ledger).expect("writes");
     let found = check::check(&live, &ledger, NOW).expect("reads");
     let said = found.notes.join("\n");
@@ -52,9 +54,7 @@ fn a_hold_of_a_clock_that_was_ahead_goes_with_its_job_and_not_in_years() {
     place.check(&live);
 }
 
-#[test]
-fn a_hold_that_is_a_little_ahead_is_not_taken_from_a_job_that_is_new() {
-    let place = LedgerPaths::new();
+fn a_hold_that_is_a_little_ahead_is_not_taken_from_a_job_that_is_new(place: LedgerPaths) {
     let mut live = place.open();
     live.set_account(&user("alice"), None, at(0)).expect("made");
     live.deposit(&user("alice"), credits(100), (None, None), at(0))
@@ -82,12 +82,7 @@ fn nobody_gets_a_promise_without_a_payer_where_accounts_are_out_of_order() {
     use libra_config::OnFault;
     let place = LedgerPaths::new();
     std::fs::remove_file(&place.ledger).expect("gone");
-    let text = format!(
-        "[accounts]\nmode = \"on\"\nledger = \"{}\"\nlive = \"{}\"\n",
-        place.ledger.display(),
-        place.live.display()
-    );
-    let config = libra_config::Config::from_toml(&text).expect("valid");
+    let config = place.config();
     let denied = |rule| {
         let gate = BudgetGate::open(&config, "pbs", rule, false);
         assert!(gate.is_on() && gate.is_broken());
@@ -99,21 +94,14 @@ fn nobody_gets_a_promise_without_a_payer_where_accounts_are_out_of_order() {
     assert!(matches!(denied(OnFault::Admit), Denied::Unpromised(_)));
 }
 
-#[test]
-fn an_array_that_is_given_up_gets_back_what_its_other_subjobs_would_have_cost() {
+fn an_array_that_is_given_up_gets_back_what_its_other_subjobs_would_have_cost(place: LedgerPaths) {
     use super::payments::Payments;
     use super::settlement::{End, HowEnded};
-    let place = LedgerPaths::new();
     let mut live = place.open();
     live.set_account(&user("alice"), None, at(0)).expect("made");
     live.deposit(&user("alice"), credits(100), (None, None), at(0))
         .expect("paid in");
-    let text = format!(
-        "[accounts]\nmode = \"on\"\nledger = \"{}\"\nlive = \"{}\"\n",
-        place.ledger.display(),
-        place.live.display()
-    );
-    let config = libra_config::Config::from_toml(&text).expect("valid");
+    let config = place.config();
     let line = "v=1:token=17:submitted=1800000000:estimate=10:deadline=20:budget=15:type=hard:penalty=0:price=10:\
         chunks=1:processors=1:memory=0:scatter=0:count=3:payer=user/alice:at=n1*3*0.525";
     let commitment = libra_core::commitment::Commitment::parse(line).expect("a line");
@@ -138,9 +126,7 @@ fn an_array_that_is_given_up_gets_back_what_its_other_subjobs_would_have_cost() 
     place.check(&live);
 }
 
-#[test]
-fn two_registries_leave_each_others_holds_alone() {
-    let place = LedgerPaths::new();
+fn two_registries_leave_each_others_holds_alone(place: LedgerPaths) {
     let mut live = place.open();
     live.set_account(&user("alice"), None, at(0)).expect("made");
     live.deposit(&user("alice"), credits(100), (None, None), at(0))
@@ -168,10 +154,10 @@ fn two_registries_leave_each_others_holds_alone() {
     place.check(&live);
 }
 
-#[test]
-fn another_run_is_paid_for_in_full_or_not_at_all_and_what_is_left_is_given_back() {
+fn another_run_is_paid_for_in_full_or_not_at_all_and_what_is_left_is_given_back(
+    place: LedgerPaths,
+) {
     use super::AccountsError;
-    let place = LedgerPaths::new();
     let mut live = place.open();
     live.set_account(&user("alice"), None, at(0)).expect("made");
     live.deposit(&user("alice"), credits(15), (None, None), at(0))
@@ -200,10 +186,8 @@ fn another_run_is_paid_for_in_full_or_not_at_all_and_what_is_left_is_given_back(
     place.check(&live);
 }
 
-#[test]
-fn a_hold_in_place_of_another_uses_its_money_or_leaves_it() {
+fn a_hold_in_place_of_another_uses_its_money_or_leaves_it(place: LedgerPaths) {
     use super::AccountsError;
-    let place = LedgerPaths::new();
     let mut live = place.open();
     live.set_account(&user("alice"), None, at(0)).expect("made");
     live.deposit(&user("alice"), credits(12), (None, None), at(0))
@@ -244,9 +228,7 @@ fn a_hold_in_place_of_another_uses_its_money_or_leaves_it() {
     place.check(&live);
 }
 
-#[test]
-fn what_is_held_when_it_expires_pays_for_the_hold_in_its_place_too() {
-    let place = LedgerPaths::new();
+fn what_is_held_when_it_expires_pays_for_the_hold_in_its_place_too(place: LedgerPaths) {
     let mut live = place.open();
     live.set_account(&user("alice"), None, at(0)).expect("made");
     let of = |line: &str| libra_core::commitment::Commitment::parse(line).expect("a line");

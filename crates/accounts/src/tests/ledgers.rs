@@ -99,8 +99,15 @@ fn a_live_state_in_its_old_place_is_written_down_and_made_anew() {
         .expect("paid in");
     drop(live);
     let patience = (Duration::from_secs(60), Duration::from_secs(60));
-    let open =
-        |old: &std::path::Path| Live::open_or_move(&place.live, &place.ledger, patience, Some(old));
+    let open = |old: &std::path::Path| {
+        Live::open_or_move(
+            &place.live,
+            &place.at,
+            patience,
+            crate::ledger::Claim::Own,
+            Some(old),
+        )
+    };
     let live = open(&old).expect("moved");
     assert_eq!(available(&live, "a", 1), credits(3));
     assert!(!old.exists());

@@ -342,7 +342,11 @@ impl Rounds<'_> {
         let on_fault = self.config.gridengine.on_fault;
         let system = System::GridEngine.name();
         let mut gate = BudgetGate::open(self.config, system, on_fault, true);
-        let mut payments = Payments::open(self.config, system, false).ok().flatten();
+        // It has found the live state, which its own thread makes.
+        let mut payments = match gate.is_broken() {
+            true => None,
+            false => Payments::open(self.config, system, false).ok().flatten(),
+        };
         // Another cell may have the same accounts, and does not know the jobs of this one.
         for payments in [gate.payments(), payments.as_mut()].into_iter().flatten() {
             payments.tell_apart(&self.cell.name);

@@ -52,8 +52,8 @@ impl Backend {
         ready(config, owner)?;
         let _owner = AsOwner::begin(owner)?;
         Ok(Backend::Files {
-            live: Box::new(Live::open(&config.live, &config.ledger, PATIENCE)?),
-            ledger: Box::new(Ledger::open_briefly(&config.ledger, PATIENCE)?),
+            live: Box::new(Live::open(&config.live, config, PATIENCE)?),
+            ledger: Box::new(Ledger::open_briefly(config, PATIENCE)?),
             caller: Caller {
                 name: user_name(getuid())?,
                 administrator: true,
@@ -101,7 +101,7 @@ pub fn ready(config: &AccountsConfig, owner: (Uid, Gid)) -> Result<(), AccountFa
     }
     let which = {
         let _owner = AsOwner::begin(owner)?;
-        Ledger::open_briefly(&config.ledger, PATIENCE)?.which()?
+        Ledger::open_briefly(config, PATIENCE)?.which()?
     };
     live::make_directory(&config.live, &config.ledger)?;
     // One that was made before this was noted.

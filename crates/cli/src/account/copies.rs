@@ -22,7 +22,25 @@ fn owner(config: &AccountsConfig, what: &str) -> Result<(Uid, Gid), AccountFailu
     })
 }
 
+/// A database has its own tools for it.
+fn is_a_file(config: &AccountsConfig, help: &str) -> Result<(), AccountFailure> {
+    match config.database.as_str() {
+        "" => Ok(()),
+        database => Err(AccountFailure::Setup(format!(
+            "the ledger is in the database '{database}': {help}"
+        ))),
+    }
+}
+
 pub fn backup(config: &AccountsConfig, file: &Path, args: &Args) -> Done {
+    is_a_file(
+        config,
+        &format!(
+            "copy it with PostgreSQL's own tool: pg_dump --format=custom --schema=libra --file={} '{}'",
+            file.display(),
+            config.database
+        ),
+    )?;
     let owner = owner(config, "copy")?;
     backend::ready(config, owner)?;
     let (live, ledger, waits) = {
@@ -57,6 +75,16 @@ pub fn backup(config: &AccountsConfig, file: &Path, args: &Args) -> Done {
 }
 
 pub fn restore(config: &AccountsConfig, file: &Path, replace: bool, args: &Args) -> Done {
+    is_a_file(
+        config,
+        &format!(
+            "stop what admits, and bring a copy made with pg_dump back with PostgreSQL's own tool: pg_restore --clean --if-exists --single-transaction --dbname='{}' {}. \
+             One that is older than the live state of a host is refused there; to go on with it all the same, and give up what came after it, remove {}",
+            config.database,
+            file.display(),
+            config.live.display()
+        ),
+    )?;
     let owner = owner(config, "restore")?;
     let root = geteuid().is_root();
     if replace && !root {

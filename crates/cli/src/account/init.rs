@@ -4,8 +4,9 @@ use super::backend::{AsOwner, PATIENCE, ready, user_name};
 use super::{AccountFailure, off};
 use crate::Done;
 use crate::args::Args;
+use libra_accounts::AccountsError;
 use libra_accounts::identity;
-use libra_accounts::ledger::Ledger;
+use libra_accounts::ledger::{Claim, Ledger, Location};
 use libra_accounts::live::{self, Live};
 use libra_accounts::unix_millis;
 use libra_administration::slurm::slurm_user;
@@ -17,7 +18,13 @@ use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::Path;
 
-pub fn init(config: &AccountsConfig, named: Option<&str>, args: &Args) -> Done {
+pub fn init(config: &AccountsConfig, named: Option<&str>, take_over: bool, args: &Args) -> Done {
+    if take_over && config.database.is_empty() {
+        return Err(AccountFailure::Usage(
+            "--take-over is for a ledger in a database; accounts.database in the configuration names none".to_string(),
+        )
+        .into());
+    }
     let home = config.ledger.parent().unwrap_or(Path::new("/"));
     let failed = |path: &Path, error: std::io::Error| {
         AccountFailure::Setup(format!("{}: {error}", path.display()))
@@ -46,23 +53,41 @@ pub fn init(config: &AccountsConfig, named: Option<&str>, args: &Args) -> Done {
         fs::set_permissions(home, fs::Permissions::from_mode(0o700))
             .map_err(|error| failed(home, error))?;
     }
-    let there = fs::symlink_metadata(&config.ledger).is_ok();
+    let at = Location::of(config);
+    let there = {
+        let _owner = AsOwner::begin((owner.uid, owner.gid))?;
+        Ledger::is_made(&at).map_err(AccountFailure::from)?
+    };
     if !there {
         never_had(config)?;
         let _owner = AsOwner::begin((owner.uid, owner.gid))?;
-        Ledger::make(&config.ledger, unix_millis()).map_err(AccountFailure::from)?;
+        Ledger::make(&at, unix_millis()).map_err(AccountFailure::from)?;
     }
     ready(config, (owner.uid, owner.gid))?;
     {
         let _owner = AsOwner::begin((owner.uid, owner.gid))?;
-        Live::open(&config.live, &config.ledger, PATIENCE).map_err(AccountFailure::from)?;
+        let claim = match take_over {
+            true => Claim::Expired,
+            false => Claim::Own,
+        };
+        match Live::open_within(&config.live, &at, (PATIENCE, PATIENCE), claim) {
+            Ok(_) => {}
+            // This one is ready to take over.
+            Err(AccountsError::Leased { .. }) if !take_over => {}
+            Err(error) => return Err(AccountFailure::from(error).into()),
+        }
     }
     at_boot(&config.live, &owner)?;
     let mut text = format!(
-        "{} {}, of user {} alone",
-        config.ledger.display(),
+        "{at} {}, of user {}{}",
         if there { "is there already" } else { "is made" },
-        owner.name
+        owner.name,
+        // Who may do what in a database is the database's.
+        if at.database().is_none() {
+            " alone"
+        } else {
+            " here"
+        }
     );
     if config.mode == AccountsMode::Off {
         text = format!("{text}; {}", off(args));
@@ -72,7 +97,7 @@ pub fn init(config: &AccountsConfig, named: Option<&str>, args: &Args) -> Done {
 
 /// A host that has had a ledger gets no empty one in its place.
 fn never_had(config: &AccountsConfig) -> Result<(), AccountFailure> {
-    let path = config.ledger.display();
+    let path = Location::of(config);
     if let Some(own) = identity::noted(&config.ledger)? {
         let note = identity::note_path(&config.ledger).unwrap_or_default();
         return Err(AccountFailure::Setup(format!(

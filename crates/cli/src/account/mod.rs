@@ -20,6 +20,7 @@ use jiff::Zoned;
 use jiff::tz::TimeZone;
 use libra_accounts::AccountsError;
 use libra_accounts::check::Findings;
+use libra_accounts::ledger::Location;
 use libra_accounts::live;
 use libra_accounts::request::{Balance, Reply, Request};
 use libra_config::{AccountsConfig, AccountsMode, site};
@@ -80,8 +81,8 @@ fn off(args: &Args) -> String {
 
 pub fn account(account: &AccountArgs, args: &Args) -> Done {
     let config = site::load(args.config.as_deref())?;
-    if let AccountCommand::Init { owner } = &account.command {
-        return init::init(&config.accounts, owner.as_deref(), args);
+    if let AccountCommand::Init { owner, take_over } = &account.command {
+        return init::init(&config.accounts, owner.as_deref(), *take_over, args);
     }
     if config.accounts.mode == AccountsMode::Off {
         if args.json {
@@ -118,7 +119,12 @@ pub fn account(account: &AccountArgs, args: &Args) -> Done {
     let reply = match (asked, &account.command) {
         // It is what was asked for.
         (
-            Err(AccountFailure::Accounts(error @ AccountsError::Ledger { .. })),
+            Err(AccountFailure::Accounts(
+                error @ (AccountsError::Ledger { .. }
+                | AccountsError::Database { .. }
+                | AccountsError::Unreachable { .. }
+                | AccountsError::Leased { .. }),
+            )),
             AccountCommand::Check,
         ) => Reply::Checked(lost(&error, &config.accounts)),
         (asked, _) => asked?,
@@ -310,7 +316,7 @@ fn print(
             if sound {
                 text += &format!(
                     "ok       {}: {} accounts, {} movements, {} open holds; live state and ledger say the same, and the sum is 0\n",
-                    config.ledger.display(),
+                    Location::of(config),
                     found.accounts,
                     found.movements,
                     found.holds

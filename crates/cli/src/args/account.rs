@@ -55,6 +55,9 @@ pub enum AccountCommand {
         /// Who admits: root for PBS, SlurmUser for Slurm [default: SlurmUser where there is a slurm.conf, else root]
         #[arg(long, value_name = "USER")]
         owner: Option<String>,
+        /// With the ledger in a database: let this host have the accounts, where another host was the last to admit with them and does not at present
+        #[arg(long)]
+        take_over: bool,
     },
 
     /// Make an account, or change one

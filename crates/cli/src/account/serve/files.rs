@@ -50,8 +50,8 @@ impl Files {
                 return Ok((live, ledger));
             }
         }
-        let live = Live::open(&self.config.live, &self.config.ledger, PATIENCE)?;
-        let ledger = Ledger::open_briefly(&self.config.ledger, PATIENCE)?;
+        let live = Live::open(&self.config.live, &self.config, PATIENCE)?;
+        let ledger = Ledger::open_briefly(&self.config, PATIENCE)?;
         Ok((live, ledger))
     }
 
@@ -87,7 +87,9 @@ impl Files {
             let done = perform(&mut live, &ledger, &caller, &request, unix_millis());
             if !matches!(
                 done,
-                Err(AccountsError::Store { .. } | AccountsError::File { .. })
+                Err(AccountsError::Store { .. }
+                    | AccountsError::File { .. }
+                    | AccountsError::Unreachable { .. })
             ) {
                 self.give_back((live, ledger));
             }

@@ -18,6 +18,7 @@ use super::AccountFailure;
 use super::backend;
 use crate::Done;
 use files::Files;
+use libra_accounts::ledger::{Claim, Location};
 use libra_accounts::request::Reply;
 use libra_accounts::writer::Writer;
 use libra_config::AccountsConfig;
@@ -58,7 +59,7 @@ pub fn serve(config: &AccountsConfig) -> Done {
     let (lock, listeners) = listen(config, owner)?;
     let files = Files::of(config, owner.0);
     files.try_once().map_err(AccountFailure::from)?;
-    let _writer = Writer::start(config.live.clone(), config.ledger.clone())
+    let _writer = Writer::start(config.live.clone(), Location::of(config), Claim::Own)
         .map_err(|error| AccountFailure::Setup(format!("no thread to write down: {error}")))?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -71,7 +72,7 @@ pub fn serve(config: &AccountsConfig) -> Done {
     };
     log::info!(
         "accounts of {} are answered at {}{network}",
-        config.ledger.display(),
+        Location::of(config),
         config.socket.display()
     );
     let served = runtime.block_on(accept(listeners, config, Arc::new(files)));
