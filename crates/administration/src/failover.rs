@@ -1,6 +1,7 @@
 //! Where a second server can take over: what of the accounts both must see, and what each has of its own.
 
 use crate::findings::Findings;
+use libra_config::database::is_on_this_host;
 use libra_config::{AccountsConfig, AccountsMode};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -11,7 +12,7 @@ pub fn accounts(findings: &mut Findings, accounts: &AccountsConfig, shared: &Pat
     if accounts.mode == AccountsMode::Off {
         return;
     }
-    if !shared.exists() {
+    if !shared.exists() && accounts.database.is_empty() {
         findings.warning(format!(
             "failover: {name}, {}, is not there, so it is not known whether the ledger is where both servers see it",
             shared.display()
@@ -23,7 +24,9 @@ pub fn accounts(findings: &mut Findings, accounts: &AccountsConfig, shared: &Pat
         fs::metadata(there).ok().map(|found| found.dev())
     };
     let common = disk(shared);
-    if disk(&accounts.ledger) == common {
+    if !accounts.database.is_empty() {
+        database(findings, &accounts.database);
+    } else if disk(&accounts.ledger) == common {
         findings.ok(format!(
             "failover: the ledger of the accounts is on the disk of {name}"
         ));
@@ -34,10 +37,23 @@ pub fn accounts(findings: &mut Findings, accounts: &AccountsConfig, shared: &Pat
             shared.display()
         ));
     }
-    if disk(&accounts.live) == common {
+    if shared.exists() && disk(&accounts.live) == common {
         findings.warning(format!(
             "failover: accounts.live, {}, is on the disk of {name}; it is the memory of one host, and each server has its own: give it a place below /run",
             accounts.live.display()
         ));
+    }
+}
+
+/// Both servers reach it; what is one host's is what leads to it there.
+fn database(findings: &mut Findings, database: &str) {
+    match is_on_this_host(database) {
+        false => findings.ok(format!(
+            "failover: the ledger of the accounts is in the database '{database}', which both servers use"
+        )),
+        true => findings.warning(format!(
+            "failover: the ledger of the accounts is in the database '{database}', which leads to a server of each host's own: name one that both \
+             servers reach with host= in accounts.database"
+        )),
     }
 }

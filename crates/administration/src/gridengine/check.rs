@@ -178,7 +178,11 @@ fn find_accounts(findings: &mut Findings, site: &Site, config: &Config) {
     let Some(admin) = site.cell.bootstrap("admin_user") else {
         return findings.problem("the bootstrap file of the cell says no admin_user");
     };
-    let ledger = &config.accounts.ledger;
+    // With a database there is the directory alone.
+    let ledger = match config.accounts.database.as_str() {
+        "" => config.accounts.ledger.as_path(),
+        _ => config.accounts.ledger.parent().unwrap_or(Path::new("/")),
+    };
     let user = nix::unistd::User::from_name(&admin).ok().flatten();
     match (fs::metadata(ledger), user) {
         (Err(error), _) => findings.problem(format!(
