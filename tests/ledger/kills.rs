@@ -81,7 +81,7 @@ fn movements(place: &LedgerPaths) -> BTreeMap<(String, String), i64> {
 }
 
 /// Compares logs and ledger. `lost`: what was not written down may be missing, all of it.
-fn compare(place: &LedgerPaths, directory: &Path, names: &[u64], lost: bool) {
+pub fn compare(place: &LedgerPaths, directory: &Path, names: &[u64], lost: bool) {
     let sums = movements(place);
     let of = |kind: &str, which: &str| {
         let key = (kind.to_string(), which.to_string());
@@ -123,7 +123,7 @@ fn compare(place: &LedgerPaths, directory: &Path, names: &[u64], lost: bool) {
 /// Nothing takes longer, however busy the machine is.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
+pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !done() {
         assert!(begun.elapsed() < PATIENCE, "waited in vain until {what}");
@@ -131,7 +131,7 @@ fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-fn kill(child: &mut Child) {
+pub fn kill(child: &mut Child) {
     // It runs until it is killed: one that has ended has failed.
     assert_eq!(child.try_wait().expect("waits"), None, "a worker failed");
     child.kill().expect("kills");

@@ -56,6 +56,11 @@ impl Site {
         fs::write(self.path("libra.toml"), text).expect("a configuration");
     }
 
+    /// The ledger is in this database, to which the ledger's owner connects.
+    pub fn keep_in(&mut self, database: &str) {
+        self.configure_also(&format!("database = \"{database}\"\n"));
+    }
+
     /// Adds to the configuration's last section.
     pub fn configure_also(&mut self, lines: &str) {
         let file = self.path("libra.toml");

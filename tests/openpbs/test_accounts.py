@@ -14,12 +14,13 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
-from case import SiteCase  # noqa: E402
+from case import SiteCase  # noqa: E402  (puts tests/batch in the path)
+import postgres  # noqa: E402
 from libra_site import busy  # noqa: E402
 from scripts import idle_until, works_until  # noqa: E402
 
 
-class Accounts(SiteCase):
+class AccountsCase(SiteCase):
     """Two hosts of one processor; the first user has an account, the second has none."""
 
     site = {"hosts": 2}
@@ -28,10 +29,15 @@ class Accounts(SiteCase):
     def prepare(cls):
         pbs = cls.pbs
         cls.books = pbs.own / "accounts"
-        pbs.write_config(f"[accounts]\nmode = 'on'\nledger = '{cls.books}/ledger.sqlite'\nlive = '{cls.books}/live'\n")
+        pbs.write_config(f"[accounts]\nmode = 'on'\nledger = '{cls.books}/ledger.sqlite'\nlive = '{cls.books}/live'\n{cls.ledger()}")
         cls.account("init")
         cls.user = pbs.users[0]
         cls.account("create", cls.user)
+
+    @classmethod
+    def ledger(cls):
+        """What else the configuration says of it."""
+        return ""
 
     @classmethod
     def account(cls, *words):
@@ -64,6 +70,10 @@ class Accounts(SiteCase):
         """The statement: (kind, amount, job) of each movement."""
         statement = json.loads(self.account("--json", "statement", self.user, "--holds"))
         return [(line["kind"], round(line["amount"], 3), line["job"]) for line in statement["movements"]]
+
+
+class Accounts(AccountsCase):
+    """With the ledger in a file."""
 
     def test_from_the_deposit_to_the_statement(self):
         """Held when it is accepted, charged when it has met its deadline."""
@@ -281,6 +291,35 @@ class Accounts(SiteCase):
             away.rename(self.books)
         self.pbs.wait("accepted", lambda: self.ask(10, 20, budget=20).rc == 0)
         self.pbs.write_config(rules)
+
+
+@unittest.skipUnless(postgres.programs(), "not run: no PostgreSQL in /usr/lib/postgresql (scripts/bootstrap test installs it)")
+class AccountsInDatabase(AccountsCase):
+    """With the ledger in PostgreSQL."""
+
+    @classmethod
+    def ledger(cls):
+        cls.server = postgres.Server()
+        cls.addClassCleanup(cls.server.end)
+        return f"database = '{cls.server.string}'\n"
+
+    def test_a_database_that_is_gone_for_a_while(self):
+        """Whoever has a promise keeps it and is settled; new ones are refused when the lease has run out, until the database is back."""
+        end = self.pbs.own / "gone.end"
+        job = self.accept(20, 600, budget=50, script=idle_until(end))
+        price = self.price(job)
+        self.about(self.balance()["held"], price)
+        self.server.kill()
+        # It costs more than its budget: accounts are asked first.
+        self.pbs.wait("nothing is accepted any more", lambda: "cannot be reached" in self.ask(20, 10, budget=5).err)
+        end.touch()
+        self.assertIn(f"user:{self.user} is charged", self.met(job)[0])
+        self.server.begin_again()
+        self.pbs.wait("accounts are there again", lambda: "refused (budget)" in self.ask(20, 10, budget=5).err)
+        self.held(0)
+        self.about(self.balance()["available"], 100 - price)
+        self.pbs.wait("written down", lambda: ("charge", round(-price, 3), job) in self.lines())
+        self.account("check")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 """A backup slurmctld takes over under load, with all promises and accounts, and gives them back.
 
 Run as root: `python3 tests/slurm/test_failover.py`. Two hosts of control on one machine: names and addresses of their own, and for the second a host name, a
-directory for its log and a memory of accounts of its own (namespaces). What is shared is on a disk that both see: StateSaveLocation and the ledger.
+directory for its log and a memory of accounts of its own (namespaces). What is shared is on a disk that both see: StateSaveLocation and the ledger. Or the ledger
+is in PostgreSQL, which is killed as well.
 """
 
 import json
@@ -18,7 +19,8 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
-import machine  # noqa: E402
+import machine  # noqa: E402  (puts tests/batch in the path)
+import postgres  # noqa: E402
 from case import SiteCase  # noqa: E402
 from cluster import PROGRAMS, slurm_version  # noqa: E402
 from libra_site import Site, program  # noqa: E402
@@ -108,7 +110,7 @@ class Failover(SiteCase):
     def prepare(cls):
         slurm = cls.slurm
         books = slurm.directory / "accounts"
-        slurm.rules = f"[accounts]\nmode = 'on'\nledger = '{books}/ledger.sqlite'\nlive = '{slurm.memory}'\n"
+        slurm.rules = f"[accounts]\nmode = 'on'\nledger = '{books}/ledger.sqlite'\nlive = '{slurm.memory}'\n{cls.ledger()}"
         cls.settings = slurm.directory / "etc/accounts.toml"
         cls.settings.write_text(slurm.rules)
         cls.account("init", "--owner", slurm.plan["slurm_user"])
@@ -117,6 +119,17 @@ class Failover(SiteCase):
             cls.account("deposit", user, "100000000000")
         slurm.rule(slurm.rules)
         slurm.start_backup()
+
+    @classmethod
+    def ledger(cls):
+        """What else the configuration says of it."""
+        return ""
+
+    def lose_first(self):
+        """The first host loses its power, and its memory with it."""
+        self.slurm.kill_controller(signal.SIGKILL)
+        for file in self.slurm.memory.iterdir():
+            file.unlink()
 
     @classmethod
     def account(cls, *words):
@@ -186,9 +199,7 @@ class Failover(SiteCase):
         slurm.wait("some were accepted", lambda: sum(answer.rc == 0 for answer in list(answers)) >= 10)
         saved = list(holding(slurm))
         slurm.wait("they are written down", lambda: is_saved(slurm, *saved))
-        slurm.kill_controller(signal.SIGKILL)
-        for file in slurm.memory.iterdir():
-            file.unlink()
+        self.lose_first()
         self.in_control(second=True)
         before_it = len(answers)
         slurm.wait("it accepts", lambda: sum(answer.rc == 0 for answer in list(answers)[before_it:]) >= 5)
@@ -243,6 +254,41 @@ class Failover(SiteCase):
         said = check(slurm.rules.replace(f"{slurm.directory}/accounts/", "/dev/shm/").replace(str(slurm.memory), f"{slurm.directory}/live"))
         self.assertIn("problem  failover: the ledger /dev/shm/ledger.sqlite is not on the disk of StateSaveLocation", said)
         self.assertIn("warning  failover: accounts.live, ", said)
+
+
+@unittest.skipUnless(postgres.programs(), "not run: no PostgreSQL in /usr/lib/postgresql (scripts/bootstrap test installs it)")
+class FailoverInDatabase(Failover):
+    """The same with the ledger in a database, which is killed when the first slurmctld is. That one's host lives on, with what it has in its memory."""
+
+    @classmethod
+    def ledger(cls):
+        cls.server = postgres.Server()
+        cls.addClassCleanup(cls.server.end)
+        return f"database = '{cls.server.string}'\n"
+
+    def lose_first(self):
+        self.slurm.kill_controller(signal.SIGKILL)
+        self.server.kill()
+        self.server.begin_again()
+
+    def in_control(self, second):
+        super().in_control(second)
+        # The other host may live: its lease has to run out. This is more than any deadline allows, and accounts are asked first.
+        self.slurm.wait("accounts are open", lambda: "refused (deadline)" in self.slurm.sbatch(*terms(2)).err)
+
+    def test_the_backup_takes_over_and_gives_back(self):
+        super().test_the_backup_takes_over_and_gives_back()
+        # Each in its turn: first, second, first. What that one had not written down when it was killed was about jobs.
+        self.assertGreaterEqual(int(self.server.sql("SELECT value FROM libra.meta WHERE key = 'generation'")), 3)
+
+    def test_what_both_must_see_is_checked(self):
+        slurm = self.slurm
+        slurm.rule(slurm.rules)
+        said = slurm.run(program(), "slurm", "check").out
+        self.assertIn("warning  failover: the ledger of the accounts is in the database", said)
+        slurm.rule(slurm.rules.replace(f"host={self.server.directory}", "host=db.invalid"))
+        said = slurm.run(program(), "slurm", "check").out
+        self.assertIn("ok       failover: the ledger of the accounts is in the database", said)
 
 
 if __name__ == "__main__":
