@@ -15,19 +15,18 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import holders  # noqa: E402
 from case import SiteCase  # noqa: E402
 from promises import libra_log, started_in_cgroup, terms  # noqa: E402
-from test_accounts import Accounts as WithAccounts  # noqa: E402
+from test_accounts import AccountsCase  # noqa: E402
 
 RULES = ("refuse", "admit")
 # Of patience: whoever waits for a stopped process has to wait for ever.
 LIMIT = 180
 
 
-class Submissions(SiteCase):
+class Submissions(AccountsCase):
     """Somebody has a lock of the accounts, in front of pbs_server."""
 
     # What is let in without a promise takes whole processors of PBS's.
     site = {"hosts": 2, "processors": 20}
-    prepare, account, balance = classmethod(WithAccounts.prepare.__func__), classmethod(WithAccounts.account.__func__), WithAccounts.balance
 
     def setUp(self):
         # Each of some hundred jobs can be paid.

@@ -15,7 +15,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 from case import SiteCase  # noqa: E402
 from libra_site import program  # noqa: E402
-from test_accounts import Accounts as WithAccounts  # noqa: E402
+from test_accounts import AccountsCase  # noqa: E402
 
 CONFIRMED = "(its promise was deferred)"
 NOTHING = "libra-nothing:"
@@ -341,12 +341,10 @@ class Restarted(Site):
         self.confirmed(held)
 
 
-class Money(Site):
+class Money(AccountsCase, Site):
     """Its budget is covered, its price set aside, and the price of the day it starts charged."""
 
     site = {"nodes": 1}
-    prepare, account, balance = classmethod(WithAccounts.prepare.__func__), classmethod(WithAccounts.account.__func__), WithAccounts.balance
-    setUp, held = WithAccounts.setUp, WithAccounts.held
 
     def price(self, job):
         return float(self.commitment(job)["price"])

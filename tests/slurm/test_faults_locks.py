@@ -15,7 +15,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 import holders  # noqa: E402
-from test_accounts import Accounts as WithAccounts  # noqa: E402
+from test_accounts import AccountsCase  # noqa: E402
 from case import SiteCase  # noqa: E402
 from scripts import idle_until  # noqa: E402
 from promises import terms  # noqa: E402
@@ -26,12 +26,11 @@ RULES = ("refuse", "admit")
 LIMIT = 180
 
 
-class Submissions(SiteCase):
+class Submissions(AccountsCase):
     """Somebody has a lock of the accounts, in front of slurmctld."""
 
     # However long its short jobs take to end.
     site = {"nodes": 2, "partition": {"OverSubscribe": "FORCE:1000"}}
-    prepare, account, balance = classmethod(WithAccounts.prepare.__func__), classmethod(WithAccounts.account.__func__), WithAccounts.balance
 
     def setUp(self):
         # Each of some hundred jobs can be paid.

@@ -11,20 +11,17 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
-from case import SiteCase  # noqa: E402
 from promises import STILL  # noqa: E402
-from test_accounts import Accounts as WithAccounts  # noqa: E402
+from test_accounts import AccountsCase  # noqa: E402
 
 # Most of a processor, for most of an hour.
 LARGE = (2000, 3600)
 
 
-class Held(SiteCase):
+class Held(AccountsCase):
     """Two nodes of one processor; nothing is started until a test says so."""
 
     site = {"nodes": 2}
-    prepare, account, balance = classmethod(WithAccounts.prepare.__func__), classmethod(WithAccounts.account.__func__), WithAccounts.balance
-    held_money = WithAccounts.held
 
     def setUp(self):
         self.usual = self.slurm.all_settings()["SchedulerParameters"]
@@ -62,10 +59,10 @@ class Held(SiteCase):
         n1 = slurm.nodes[0]
         job = self.large(n1)
         price = float(self.commitment(job)["price"])
-        self.held_money(price)
+        self.held(price)
         slurm.must("scontrol", "hold", job)
         self.given_back(job)
-        self.held_money(0)
+        self.held(0)
         self.assertIn("libra: held: its share is given back", self.comments(job)[1])
         other = self.large(n1, user=self.user)
         # Released while somebody else has its share: held again, and told so.
@@ -74,14 +71,14 @@ class Held(SiteCase):
         slurm.wait("held", lambda: slurm.job(job)["Priority"] == "0")
         self.assertIn("asked anew after a hold", self.comments(job)[1])
         slurm.scancel(other)
-        self.held_money(0)
+        self.held(0)
         # There is room: a commitment of its own, for the time that is left.
         slurm.must("scontrol", "release", job)
         slurm.wait("committed anew", lambda: self.comments(job)[0].startswith("libra:v=1:"))
         self.assertIn("asked anew after a hold", self.comments(job)[1])
         anew = self.commitment(job)
         self.assertLess(float(anew["deadline"]), LARGE[1])
-        self.held_money(float(anew["price"]))
+        self.held(float(anew["price"]))
         self.refused(self.ask(*LARGE, "-w", n1, budget=10000), "refused (share)")
         # The node takes the new commitment, and nobody for a forger.
         self.start()
@@ -89,7 +86,7 @@ class Held(SiteCase):
         self.assertAlmostEqual(slurm.entry(n1, job)["share"], float(anew["at"].split("*")[2]), places=4)
         self.assertNotIn("claims what is not committed to it", slurm.log(n1))
         slurm.scancel(job)
-        self.held_money(0)
+        self.held(0)
         self.account("check")
 
     def test_a_start_time(self):
@@ -99,14 +96,14 @@ class Held(SiteCase):
         job = self.large(n1)
         self.change("update", f"jobid={job}", "starttime=now+600")
         self.given_back(job)
-        self.held_money(0)
+        self.held(0)
         self.start()
         self.change("update", f"jobid={job}", "starttime=now")
         self.started(job)
         slurm.wait("committed anew", lambda: self.comments(job)[0].startswith("libra:v=1:"))
         anew = self.commitment(job)
         self.assertAlmostEqual(slurm.entry(n1, job)["share"], float(anew["at"].split("*")[2]), places=4)
-        self.held_money(float(anew["price"]))
+        self.held(float(anew["price"]))
 
     def test_requeued_and_held_by_its_owner(self):
         """Else a node is kept for ever, for the price of the seconds that it ran."""
@@ -119,7 +116,7 @@ class Held(SiteCase):
         self.refused(self.ask(*LARGE, "-w", n1, budget=10000), "refused (share)")
         self.assertEqual(slurm.scontrol("requeuehold", job, user=self.user).rc, 0)
         slurm.wait("its share is free", lambda: "libra: held after it was requeued: " in self.comments(job)[1])
-        self.held_money(price)
+        self.held(price)
         other = self.accept(*LARGE, "-w", n1, budget=10000, script="sleep 100000\n")
         self.started(other)
         # Its owner may release it: it has what is left.

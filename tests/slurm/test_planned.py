@@ -16,7 +16,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from libra_site import program  # noqa: E402
 from scripts import busy_until, idle_until  # noqa: E402
 from promises import is_saved  # noqa: E402
-from test_accounts import Accounts as WithAccounts  # noqa: E402
+from test_accounts import AccountsCase  # noqa: E402
 from test_deferred import Site  # noqa: E402
 
 HOUR = 3600
@@ -234,12 +234,10 @@ class Killed(Planning):
         self.assertIn(BEGUN, self.comment(job))
 
 
-class Paid(Planning):
+class Paid(AccountsCase, Planning):
     """Its price is set aside from its acceptance, and is the one that it was told."""
 
     site = {"nodes": 1}
-    prepare, account, balance = classmethod(WithAccounts.prepare.__func__), classmethod(WithAccounts.account.__func__), WithAccounts.balance
-    setUp, held = WithAccounts.setUp, WithAccounts.held
 
     def test_from_the_submission_to_the_end(self):
         enough, done = self.file("enough"), self.file("done")
