@@ -1,7 +1,7 @@
 //! Live state, journal and ledger together, on real files.
 
 use super::flush::flush;
-use super::ledger::{BANK, INCOME, Ledger, Location};
+use super::ledger::{BANK, Claim, INCOME, Ledger, Location};
 use super::live::{Act, Live, Payout};
 use super::lots::{FOR_EVER, Overdraft};
 use super::names::AccountName;
@@ -407,8 +407,9 @@ fn a_slow_writer_does_not_bring_back_what_was_changed_since(place: LedgerPaths) 
 fn a_step_waits_no_longer_than_it_may_and_says_for_what(place: LedgerPaths) {
     let mut live = place.open();
     live.set_account(&user("a"), None, at(0)).expect("made");
-    let patience = Duration::from_millis(50);
-    let mut other = Live::open(&place.live, &place.at, patience).expect("opens");
+    // Opening asks a database as well, and may take its time.
+    let patience = (Duration::from_secs(60), Duration::from_millis(50));
+    let mut other = Live::open_within(&place.live, &place.at, patience, Claim::Own).expect("opens");
     live.connection
         .execute_batch("BEGIN IMMEDIATE")
         .expect("held");
