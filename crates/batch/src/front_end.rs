@@ -10,6 +10,7 @@ use libra_core::decision::counter_offer::CounterOffer;
 use libra_core::decision::job::{Request, Terms};
 use libra_units::{credits, duration};
 use libra_wording::{refusal, terms};
+use std::borrow::Cow;
 
 /// What a batch system's own side translates. It is shown the book and changes nothing in it.
 pub trait FrontEnd: Sized {
@@ -267,7 +268,9 @@ impl<F: FrontEnd> JobSpecification<F> {
             user,
             request: self.request,
             array: self.array,
-            others: self.conditions.clone(),
+            others: (self.conditions.iter())
+                .map(|(name, value)| (Cow::from(*name), value.clone()))
+                .collect(),
         }
     }
 

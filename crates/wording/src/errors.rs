@@ -224,7 +224,7 @@ fn difference(Difference { asked, quoted }: &Difference) -> String {
     )
 }
 
-fn name(value: &Value) -> &'static str {
+fn name(value: &Value) -> &str {
     match value {
         Value::Estimate(_) => "estimate",
         Value::Deadline(_) => "deadline from submission",
@@ -311,7 +311,7 @@ mod tests {
 
     #[test]
     fn what_differs_from_a_quote_is_told() {
-        let other = |name: &str| Value::Other("partition", name.to_string());
+        let other = |name: &str| Value::Other("partition".into(), name.to_string());
         let differences = [
             (Value::Deadline(25.0), Value::Deadline(20.0)),
             (Value::Chunks(2), Value::Chunks(1)),

@@ -6,7 +6,7 @@
 //!   forgotten.
 //! - It is used once, or given back, or expires; its share in the book goes with it.
 //!
-//! They are in memory alone, as the book is: a restart of the server loses them.
+//! They are in memory alone, as the book is; what outlives the server is in [`super::held_quote_record`].
 
 use super::{Book, BookError, Offer};
 use crate::decision::class::Class;
@@ -14,6 +14,7 @@ use crate::decision::consumable::Amounts;
 use crate::decision::job::{DeadlineType, Request, Shape};
 use libra_units::cut;
 use libra_units::duration::{self, NotADuration};
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 /// Letters and digits that nobody takes for one another.
@@ -153,7 +154,7 @@ pub struct Wanted {
     /// Jobs of an array; None for a job that is none.
     pub array: Option<u32>,
     /// Whatever else must be the same: a name for people, and what it was.
-    pub others: Vec<(&'static str, String)>,
+    pub others: Vec<(Cow<'static, str>, String)>,
 }
 
 /// A held quote.
@@ -248,6 +249,8 @@ impl Limits {
 pub struct HeldQuotes {
     limits: Limits,
     held: HashMap<String, HeldQuote>,
+    /// Since somebody asked.
+    changed: bool,
 }
 
 impl HeldQuotes {
@@ -256,7 +259,20 @@ impl HeldQuotes {
         HeldQuotes {
             limits,
             held: HashMap::new(),
+            changed: false,
         }
+    }
+
+    /// All of them, by their numbers, those whose time is over among them until [`HeldQuotes::forget_expired`].
+    pub fn all(&self) -> impl Iterator<Item = (&str, &HeldQuote)> {
+        self.held
+            .iter()
+            .map(|(number, held)| (number.as_str(), held))
+    }
+
+    /// Returns true if there are others than when this was asked last.
+    pub fn take_changed(&mut self) -> bool {
+        std::mem::take(&mut self.changed)
     }
 
     /// Decides by these limits from now on.
@@ -264,8 +280,11 @@ impl HeldQuotes {
         self.limits = limits;
     }
 
-    fn forget_expired(&mut self, now: f64) {
+    /// Those whose time is over are nobody's any more.
+    pub fn forget_expired(&mut self, now: f64) {
+        let had = self.held.len();
         self.held.retain(|_, held| now < held.until);
+        self.changed |= self.held.len() < had;
     }
 
     /// Checks that this user may hold one more for so long.
@@ -289,9 +308,24 @@ impl HeldQuotes {
         bits: u128,
     ) -> Result<String, QuoteError> {
         let number = new_number(held.until, bits);
-        book.hold(held.token, held.wanted.array.unwrap_or(1), held.until)?;
-        self.held.insert(number.clone(), held);
+        self.hold_as(book, &number, held)?;
         Ok(number)
+    }
+
+    /// As [`HeldQuotes::hold`], by the number that it has already.
+    ///
+    /// # Errors
+    /// As [`HeldQuotes::hold`].
+    pub fn hold_as(
+        &mut self,
+        book: &mut Book,
+        number: &str,
+        held: HeldQuote,
+    ) -> Result<(), BookError> {
+        book.hold(held.token, held.wanted.array.unwrap_or(1), held.until)?;
+        self.held.insert(number.to_string(), held);
+        self.changed = true;
+        Ok(())
     }
 
     /// The quote of this number, if it is this user's and its time is not over.
@@ -348,6 +382,7 @@ impl HeldQuotes {
         let held = self.usable(book, number, wanted, now)?.clone();
         book.redeem(held.token, held.wanted.array.unwrap_or(1), now)?;
         self.held.remove(number);
+        self.changed = true;
         Ok(held)
     }
 
@@ -369,6 +404,7 @@ impl HeldQuotes {
             let _ = book.cancel_token(token, now);
         }
         self.held.remove(number);
+        self.changed = true;
         Ok(())
     }
 }
@@ -421,7 +457,7 @@ pub enum Value {
     /// Jobs of an array; None for a job that is none.
     Array(Option<u32>),
     /// Of [`Wanted::others`]: what it is, and its value.
-    Other(&'static str, String),
+    Other(Cow<'static, str>, String),
 }
 
 impl Wanted {
@@ -440,8 +476,8 @@ impl Wanted {
                 .map_or("", |(_, value)| value.as_str());
             if asked != quoted {
                 found.push(Difference {
-                    asked: Value::Other(name, asked.to_string()),
-                    quoted: Value::Other(name, quoted.clone()),
+                    asked: Value::Other(name.clone(), asked.to_string()),
+                    quoted: Value::Other(name.clone(), quoted.clone()),
                 });
             }
         }

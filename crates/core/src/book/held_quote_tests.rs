@@ -29,7 +29,7 @@ fn wanted(user: &str, deadline: f64) -> Wanted {
         user: user.to_string(),
         request: Request::single(Terms::hard(10.0, deadline, 100.0)),
         array: None,
-        others: vec![("partition", "shared".to_string())],
+        others: vec![("partition".into(), "shared".to_string())],
     }
 }
 
@@ -112,7 +112,7 @@ fn it_is_used_exactly_once_by_whom_it_belongs_to_for_what_it_was() {
     let mut other = wanted("ann", 25.0);
     other.request.shape.chunks = 2;
     other.others[0].1 = "other".to_string();
-    let other_partition = |name: &str| Value::Other("partition", name.to_string());
+    let other_partition = |name: &str| Value::Other("partition".into(), name.to_string());
     let differences = [
         (Value::Deadline(25.0), Value::Deadline(20.0)),
         (Value::Chunks(2), Value::Chunks(1)),

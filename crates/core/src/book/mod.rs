@@ -30,6 +30,7 @@ mod commit;
 mod error;
 pub mod figures;
 pub mod held_quote;
+pub mod held_quote_record;
 mod idle;
 #[cfg(test)]
 mod index_tests;
