@@ -4,6 +4,7 @@
 pub mod admit;
 pub mod front_end;
 pub mod quote;
+pub mod quotes_file;
 pub mod server;
 pub mod verdict;
 pub mod words;

@@ -9,9 +9,8 @@ use super::figures::{show_cluster, show_counts};
 use super::{Counts, Format, Page, StoredCounts};
 use libra_config::System;
 use libra_core::book::figures::ClusterFigures;
-use std::fs::{self, OpenOptions};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use libra_system::file::{self, Kept};
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// Largest file that is read, in bytes.
@@ -148,26 +147,12 @@ pub fn read_record(path: &Path, system: System) -> Result<Option<StoredCounts>, 
     Ok(Some(record))
 }
 
-/// Reads a plain file of at most 1 MiB, and follows no link; None if there is none.
+/// Reads one of these files, see [`file::read`]; None if there is none.
 ///
 /// # Errors
-/// When it cannot be read, or is no such file.
+/// When it cannot be read, or is no plain file of at most 1 MiB.
 pub fn read(path: &Path) -> io::Result<Option<String>> {
-    let opened = OpenOptions::new()
-        .read(true)
-        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
-        .open(path);
-    let file = match opened {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        other => other?,
-    };
-    let metadata = file.metadata()?;
-    if !metadata.is_file() || metadata.len() > LARGEST {
-        return Err(io::Error::other("no plain file of at most 1 MiB"));
-    }
-    let mut text = String::new();
-    file.take(LARGEST).read_to_string(&mut text)?;
-    Ok(Some(text))
+    file::read(path, LARGEST)
 }
 
 /// Writes a file whole or not at all, for everybody to read.
@@ -175,26 +160,5 @@ pub fn read(path: &Path) -> io::Result<Option<String>> {
 /// # Errors
 /// When it cannot be written, with its path.
 pub fn replace(path: &Path, text: &str) -> Result<(), String> {
-    // node_exporter reads *.prom.
-    let temporary = path.with_extension(match path.extension() {
-        Some(end) => format!("{}.new", end.to_string_lossy()),
-        None => "new".to_string(),
-    });
-    // What a killed process has left, or a link that somebody has put there.
-    let _ = fs::remove_file(&temporary);
-    let written = OpenOptions::new()
-        .create_new(true)
-        .write(true)
-        .mode(0o644)
-        .open(&temporary)
-        .and_then(|mut file| {
-            // Whatever the process's umask is.
-            file.set_permissions(fs::Permissions::from_mode(0o644))?;
-            file.write_all(text.as_bytes())
-        })
-        .and_then(|()| fs::rename(&temporary, path));
-    written.map_err(|error| {
-        let _ = fs::remove_file(&temporary);
-        format!("cannot write {}: {error}", path.display())
-    })
+    file::replace(path, text, 0o644, Kept::OverProcesses)
 }

@@ -4,6 +4,7 @@
 #![allow(unsafe_code)]
 
 pub mod clock;
+pub mod file;
 pub mod pidfd;
 #[cfg(feature = "postgres")]
 pub mod postgres;

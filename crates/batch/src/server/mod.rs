@@ -21,6 +21,7 @@ mod payment_tests;
 mod planned;
 mod quotes;
 pub mod suspended;
+mod written_quotes;
 
 use crate::admit::admit;
 use crate::front_end::{FrontEnd, JobSpecification, OnAccount};
