@@ -80,6 +80,19 @@ class Quotes(CellCase):
         self.assertAlmostEqual(float(self.commitment(job)["price"]), found["price"])
         self.refused(self.cell.qsub(*with_it), "was used or given back")
 
+    def test_a_held_quote_outlives_the_verifiers(self):
+        found = self.quote("--hold", "10m", self.script)[1]
+        self.cell.kill_verifiers()
+        with_it = ["-l", f"quote={found['quote']}", *self.terms(60, 100, 99), "-pe", "smp", "1"]
+        answer = self.cell.wait("somebody judges again", lambda: (lambda said: "reads the queue first" not in said.out + said.err and said)(self.cell.qsub(*with_it, user=self.cell.users[1])))
+        self.refused(answer, f"there is no quote {found['quote']} of yours")
+        answer = self.cell.qsub(*with_it)
+        self.assertEqual(answer.rc, 0, answer)
+        job = answer.out.strip()
+        self.assertEqual(list(self.places(job)), [found["node"]])
+        self.assertAlmostEqual(float(self.commitment(job)["price"]), found["price"])
+        self.refused(self.cell.qsub(*with_it), "was used or given back")
+
     def test_a_held_quote_is_given_back(self):
         number = self.quote("--hold", "5m", self.script)[1]["quote"]
         self.assertEqual(self.libra_quote("--system", "gridengine", "--drop", number).rc, 0)

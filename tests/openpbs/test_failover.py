@@ -201,6 +201,8 @@ class Failover(SiteCase):
         held = pbs.submit(*terms(0.25, second), "-h")
         stays = pbs.submit(*terms(0.375, second))
         self.running(stays)
+        said = pbs.qsub(*terms(0.05, second), "-l", "libra_quote=hold:10m").err
+        quote = json.loads(said[said.index("{"):].splitlines()[0])["held"][0]
 
         # Submissions without an end, while the first host loses its power. What is promised to them they keep without running.
         pbs.qmgr("set server scheduling = false")
@@ -235,6 +237,8 @@ class Failover(SiteCase):
 
         # All shares are as they were promised.
         self.the_same_shares(first, second, running, stays)
+        # A quote that was held is good.
+        pbs.must("qdel", pbs.submit(*terms(0.05, second), "-l", f"libra_quote={quote}"))
         self.accounts_agree(before)
         self.assertEqual(self.terms(held)["deferred"], "1")
 

@@ -113,6 +113,29 @@ class Quotes(SiteCase):
         self.assertNotIn("Resource_List.libra_quote", record)
         self.refused(qsub(*with_it), "was used or given back")
 
+    def test_it_outlives_the_server(self):
+        """Its place stays through a crash of pbs_server, and it is used once."""
+        pbs = self.pbs
+        file = pbs.home / "server_priv/libra/quotes.json"
+        found = self.quote("--hold", "10m", self.script)[1]
+        number = found["quote"]
+        self.assertIn(number, file.read_text())
+        self.assertEqual(file.stat().st_mode & 0o777, 0o600)
+        pbs.kill_server()
+        pbs.start_server()
+        pbs.wait("the hosts are free", lambda: self.quote(self.script)[1]["verdict"] == "accepted")
+        self.accept(95, 100)
+        self.refused(self.ask(60, 100), "refused (share)")
+        with_it = lambda **options: self.ask(60, 100, "-l", f"libra_quote={number}", budget=99, **options)  # noqa: E731
+        self.refused(with_it(user=pbs.users[1]), f"there is no quote {number} of yours")
+        answer = with_it()
+        self.assertEqual(answer.rc, 0, answer.err)
+        record = self.running(answer.out)
+        self.assertEqual(pbs.node_of(answer.out), [found["node"]])
+        self.assertAlmostEqual(float(record["Resource_List.libra_price"]), found["price"])
+        self.refused(with_it(), "was used or given back")
+        self.assertFalse(file.exists())
+
     def test_it_expires_and_can_be_given_back(self):
         first = self.quote("--hold", "5m", self.script)[1]["quote"]
         second = self.quote("--hold", "5m", self.script)[1]["quote"]

@@ -184,6 +184,10 @@ class Failover(SiteCase):
         self.running(stays)
         slurm.reconfigure(SchedulerParameters=STILL)
         slurm.wait("written down", lambda: is_saved(slurm, running, stays))
+        said = slurm.sbatch(*terms(0.05, second), "--sla-quote=hold:10m").err
+        quote = json.loads(said[said.index("{"):].splitlines()[0])["held"][0]
+        quotes = pathlib.Path(slurm.all_settings()["StateSaveLocation"]) / "libra.quotes"
+        slurm.wait("so is a held quote", lambda: quotes.exists() and quote in quotes.read_text())
 
         # Submissions without an end, while the first host loses its power. What is promised to them they keep without running.
         answers, stop = [], threading.Event()
@@ -206,6 +210,7 @@ class Failover(SiteCase):
         stop.set()
         for one in clients:
             one.join()
+        slurm.submit(*terms(0.05, second), f"--sla-quote={quote}")
         self.assertEqual({answer.err for answer in answers if "refused (" in answer.err}, set())
         self.assertEqual(set(saved) - holding(slurm).keys(), set())
         self.assertEqual(len(set(tokens(slurm))), len(tokens(slurm)))

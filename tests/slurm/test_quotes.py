@@ -118,6 +118,32 @@ class Quotes(SiteCase):
         self.assertAlmostEqual(float(self.commitment(answer.out)["price"]), found["price"])
         self.refused(with_it(), "was used or given back")
 
+    def test_it_outlives_the_controller(self):
+        """Its place stays through a crash and an orderly end of slurmctld, and it is used once."""
+        slurm = self.slurm
+        file = pathlib.Path(slurm.all_settings()["StateSaveLocation"]) / "libra.quotes"
+        found = self.quote("--hold", "10m", self.script)[1]
+        number, dropped = found["quote"], self.quote("--hold", "10m", self.script)[1]["quote"]
+        slurm.must(self.libra, "quote", "--drop", dropped, "--system", "slurm", user=slurm.users[0])
+        slurm.wait("it is written down, and it alone", lambda: file.exists() and number in file.read_text() and dropped not in file.read_text())
+        self.assertEqual(file.stat().st_mode & 0o777, 0o600)
+        for end in (slurm.kill_controller, slurm.stop_controller):
+            judging = slurm.log().count(" jobs with terms")
+            end()
+            slurm.start_controller()
+            slurm.wait_judging(judging + 1)
+        self.accept(95, 100, "-n1")
+        self.refused(self.ask(60, 100, "-n1"), "refused (share)")
+        with_it = lambda **options: self.ask(60, 100, "-n1", f"--sla-quote={number}", budget=99, **options)  # noqa: E731
+        self.refused(with_it(user=slurm.users[1]), f"there is no quote {number} of yours")
+        answer = with_it()
+        self.assertEqual(answer.rc, 0, answer.err)
+        self.running(answer.out)
+        self.assertEqual(slurm.nodes_of(answer.out), [found["node"]])
+        self.assertAlmostEqual(float(self.commitment(answer.out)["price"]), found["price"])
+        self.refused(with_it(), "was used or given back")
+        slurm.wait("nothing is held, and there is no file", lambda: not file.exists())
+
     def test_it_expires_and_can_be_given_back(self):
         slurm = self.slurm
         first = self.quote("--hold", "5m", self.script)[1]["quote"]

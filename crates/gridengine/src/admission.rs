@@ -108,6 +108,21 @@ impl Admission {
         &self.server.gate
     }
 
+    /// As [`AdmissionServer::changed_quotes`].
+    pub fn changed_quotes(&mut self, now: f64) -> Option<String> {
+        self.server.changed_quotes(now)
+    }
+
+    /// As [`AdmissionServer::restore_quotes`], once the first records are read.
+    pub fn restore_quotes(&mut self, text: &str, now: f64) -> Vec<String> {
+        self.server.restore_quotes(text, now)
+    }
+
+    /// Returns true if it has read qmaster's records.
+    pub fn has_records(&self) -> bool {
+        self.read.is_some()
+    }
+
     /// Jobs that were accepted since this was asked last.
     pub fn take_accepted(&mut self) -> Vec<(u32, Watched)> {
         std::mem::take(&mut self.accepted)

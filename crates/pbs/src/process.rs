@@ -4,12 +4,15 @@
 use super::server::{Judged, Server};
 use super::{BadEvent, hosts, need, number, text};
 use libra_accounts::budget_gate::BudgetGate;
+use libra_batch::quotes_file::QuotesFile;
 use libra_config::last;
 use libra_config::{Config, ConfigError, System};
 use libra_core::book::figures::Holds;
 use libra_host::{Host, HostError};
 use libra_metrics::files::Files;
 use serde_json::Value;
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -40,6 +43,7 @@ pub struct Process {
     installed: Option<String>,
     records: Stamp,
     metrics: Option<Files>,
+    quotes: Option<QuotesFile>,
 }
 
 /// Why an event has no answer.
@@ -84,8 +88,10 @@ impl Process {
                 .server
                 .get_or_insert_with(|| Server::new(&Config::default()));
             let begun = Instant::now();
+            let had_records = server.has_records();
             let mut answer = server.answer(&event)?;
             count(server, begun);
+            self.follow_quotes(&event, had_records, &mut log);
             self.write_metrics(&event, &mut log);
             if !log.is_empty() {
                 if let Some(lines) = answer["log"].as_array() {
@@ -189,6 +195,45 @@ impl Process {
         {
             self.open_accounts();
         }
+    }
+
+    /// Held quotes are in a file beside that of the records: what was held before is held again when the book is made, and what changes is written
+    /// down before anybody is told.
+    fn follow_quotes(&mut self, event: &Value, had_records: bool, log: &mut Vec<Value>) {
+        let (Some(records), Ok(now), Some(server)) = (
+            text(event, "records"),
+            number(event, "now"),
+            &mut self.server,
+        ) else {
+            return;
+        };
+        let path = Path::new(records).with_file_name("quotes.json");
+        if self.quotes.as_ref().is_none_or(|file| file.path() != path) {
+            self.quotes = Some(QuotesFile::new(&path));
+        }
+        let Some(file) = &mut self.quotes else {
+            return;
+        };
+        if !had_records && server.has_records() {
+            match file.read() {
+                Ok(Some(text)) => log.extend(
+                    server
+                        .restore_quotes(&text, now)
+                        .into_iter()
+                        .map(Value::from),
+                ),
+                Ok(None) => {}
+                Err(problem) => log.push(problem.into()),
+            }
+        }
+        let changed = server.changed_quotes(now);
+        if changed.is_some() {
+            // The periodic hook makes it; after an installation it comes later than the first quote may.
+            if let Some(directory) = path.parent() {
+                let _ = DirBuilder::new().mode(0o700).create(directory);
+            }
+        }
+        log.extend(file.write(changed).map(Value::from));
     }
 
     /// Writes what was counted, where it is time to.
@@ -369,5 +414,53 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("libra_node_processors{system=\"pbs\",node=\"n1\"} 1\n"));
+    }
+
+    #[test]
+    fn a_held_quote_outlives_the_process() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let state = directory.path().join("libra");
+        let ask = |process: &mut Process, mut event: Value, now: f64| -> Value {
+            event["now"] = now.into();
+            event["config"] = "/nonexistent/libra.toml".into();
+            event["records"] = state.join("records.json").display().to_string().into();
+            let answer = process.answer(&event.to_string()).expect("an answer");
+            serde_json::from_str(&answer).expect("JSON")
+        };
+        let records = json!({"event": "records", "nodes": [{"name": "n1", "share": "1", "up": true}], "jobs": []});
+        let half = |quote: &str| {
+            json!({"event": "queuejob", "job": {"user": "ann", "quote": quote,
+                "terms": {"estimate": "50", "deadline": "100", "budget": "999"}}})
+        };
+        let mut before = Process::default();
+        ask(&mut before, records.clone(), 1000.0);
+        let held = ask(&mut before, half("hold:5m"), 1000.0);
+        let text = held["text"].as_str().expect("a refusal");
+        let quote = libra_batch::quote::Quote::find(text).expect("a quote");
+        let number = quote.held.expect("held").number;
+        let number = number.as_str();
+        let array = json!({"event": "queuejob", "job": {"user": "bob", "array": "1-3",
+            "terms": {"estimate": "5", "deadline": "1000", "budget": "9999"}}});
+        let line = ask(&mut before, array, 1000.0)["resources"]["libra_terms"].clone();
+        assert!(line.is_string(), "{line}");
+        let file = state.join("quotes.json");
+        assert!(
+            std::fs::read_to_string(&file)
+                .expect("written")
+                .contains(number)
+        );
+        drop(before);
+
+        let mut after = Process::default();
+        // Its jobs get new tokens, and none of the quote's.
+        let mut records = records;
+        records["jobs"] = json!([{"id": "2[].s", "state": "Q", "array": "1-3", "remaining": "1-3", "commitment": line, "eligible": 1000.0}]);
+        let log = ask(&mut after, records, 1100.0)["log"].to_string();
+        assert!(log.contains("3 jobs with terms"), "{log}");
+        assert!(log.contains("1 quotes are held as before"), "{log}");
+        let taken = ask(&mut after, half(number), 1100.0);
+        assert_eq!(taken["verdict"], "accept", "{taken}");
+        assert_eq!(ask(&mut after, half(number), 1100.0)["verdict"], "refuse");
+        assert!(!file.exists(), "nothing is held");
     }
 }

@@ -57,6 +57,10 @@ impl Server {
             }
             problems.extend(differences.problems.iter().map(errors::untaken));
         } else {
+            // Microseconds: no earlier book of this server has come so far, so that a subjob, which gets a new one, has none of a quote that was held.
+            self.admission
+                .book
+                .tokens_from((now.clamp(0.0, 4e9) * 1e6) as u64);
             let untaken = self.admission.book.rebuild(&snapshot).map_err(bad)?;
             problems.extend(untaken.iter().map(errors::untaken));
             self.has_records = true;

@@ -164,6 +164,16 @@ impl Server {
         &self.admission.book
     }
 
+    /// As [`AdmissionServer::changed_quotes`].
+    pub fn changed_quotes(&mut self, now: f64) -> Option<String> {
+        self.admission.changed_quotes(now)
+    }
+
+    /// As [`AdmissionServer::restore_quotes`], once the first records are read.
+    pub fn restore_quotes(&mut self, text: &str, now: f64) -> Vec<String> {
+        self.admission.restore_quotes(text, now)
+    }
+
     /// As [`Book::take_withdrawn`].
     pub fn take_withdrawn(&mut self) -> u64 {
         self.admission.book.take_withdrawn()

@@ -26,6 +26,9 @@ use libra_core::book::Book;
 use libra_core::commitment::Commitment;
 use std::collections::{HashMap, HashSet};
 
+/// Held quotes, in StateSaveLocation beside what slurmctld itself keeps there: the host of control that comes next has it too.
+pub const QUOTES_FILE: &str = "libra.quotes";
+
 /// One slurmctld's book.
 pub struct Controller {
     pub(super) admission: AdmissionServer,
@@ -43,6 +46,8 @@ pub struct Controller {
     pub(super) test_only: TestOnly,
     /// When the records that were read last were taken.
     pub(super) read: Option<f64>,
+    /// What was held before it, until there are records.
+    pub(super) written_quotes: Option<String>,
     /// When it was made, Unix time.
     pub(super) begun: f64,
     /// Numbers of users whose names somebody has to look up.
@@ -149,6 +154,7 @@ impl Controller {
             arrays_wait: false,
             test_only: TestOnly::default(),
             read: None,
+            written_quotes: None,
             begun: now,
             unknown_users: Vec::new(),
             unnamed: HashMap::new(),
@@ -213,6 +219,16 @@ impl Controller {
     /// Its accounts.
     pub fn gate(&self) -> &BudgetGate {
         &self.admission.gate
+    }
+
+    /// As [`AdmissionServer::changed_quotes`].
+    pub fn changed_quotes(&mut self, now: f64) -> Option<String> {
+        self.admission.changed_quotes(now)
+    }
+
+    /// Quotes that were held before this book, as they were written down: its first records put them in, before anybody asks for what they hold.
+    pub fn take_written_quotes(&mut self, text: Option<String>) {
+        self.written_quotes = text;
     }
 
     /// Users whose names are wanted: looking one up may take long, so the caller does it and says so by [`Controller::take_users`].

@@ -231,7 +231,13 @@ impl Controller {
         }
         self.let_rest(&prepared.resting, records.taken, now, &mut poll);
         let problems = match first {
-            true => told(&self.admission.book.rebuild(&prepared.snapshot)?),
+            true => {
+                let untaken = self.admission.book.rebuild(&prepared.snapshot)?;
+                if let Some(text) = self.written_quotes.take() {
+                    poll.log.extend(self.admission.restore_quotes(&text, now));
+                }
+                told(&untaken)
+            }
             false => {
                 let snapshot = &mut prepared.snapshot;
                 self.name_accepted(snapshot, now, &mut poll);

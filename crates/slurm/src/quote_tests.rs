@@ -41,13 +41,19 @@ fn records(now: f64) -> Records {
 }
 
 fn controller() -> Controller {
+    controller_after(None, NOW).0
+}
+
+/// One that finds this written down, and what its first poll says.
+fn controller_after(written: Option<&str>, now: f64) -> (Controller, Vec<String>) {
     let config =
         "[admission]\nestimate-margin = '0%'\nmost-quotes = 2\n[slurm]\nstart-delay = '0s'\n";
     let config = format!("{config}\n[node]\nreserve = '0%'\n");
     let config = Config::from_toml(&config).expect("our own text");
-    let mut controller = Controller::new(&config, NOW);
-    controller.poll(&records(NOW), NOW).expect("a poll");
-    controller
+    let mut controller = Controller::new(&config, now);
+    controller.take_written_quotes(written.map(str::to_string));
+    let poll = controller.poll(&records(now), now).expect("a poll");
+    (controller, poll.log)
 }
 
 fn job(deadline: &str, quote: &str) -> Submission {
@@ -238,4 +244,53 @@ fn an_array_is_held_whole() {
         accepted.commitment
     );
     assert_eq!(controller.book().job_count(), 4);
+}
+
+#[test]
+fn a_held_quote_outlives_the_controller() {
+    let mut before = controller();
+    let held = quoted(&mut before, &job("20", "hold:5m"), NOW);
+    let mut array = job("40", "hold:5m");
+    array.array = Some("1-2".to_string());
+    array.options[2].1 = "100".to_string();
+    let of_array = quoted(&mut before, &array, NOW);
+    let text = before.changed_quotes(NOW).expect("changed");
+    assert_eq!(before.changed_quotes(NOW), None);
+
+    let (mut after, log) = controller_after(Some(&text), NOW + 60.0);
+    assert_eq!(log[0], "2 quotes are held as before");
+    assert_eq!(after.book().job_count(), 3);
+    let number = held.held.expect("held").number;
+    array.options[3].1 = of_array.held.expect("held").number;
+    for submission in [job("20", &number), array] {
+        let Answer::Accept(accepted) = after.submit(&submission, NOW + 60.0) else {
+            panic!("{:?}", after.submit(&submission, NOW + 60.0));
+        };
+        let commitment = Commitment::parse(&accepted.commitment).expect("ours");
+        assert_eq!(commitment.submitted, NOW + 60.0);
+        let again = refused(&mut after, &submission, NOW + 60.0);
+        assert!(again.contains("was used or given back"), "{again}");
+    }
+    assert_eq!(after.changed_quotes(NOW + 61.0).as_deref(), Some(""));
+}
+
+#[test]
+fn what_is_no_list_of_quotes_is_said_and_costs_nothing_else() {
+    let mut before = controller();
+    quoted(&mut before, &job("20", "hold:5m"), NOW);
+    let good = before.changed_quotes(NOW).expect("changed");
+    let one = good.replacen("[{", "[{\"user\": 5}, {", 1);
+    for (text, count, part) in [
+        ("", 0, "are lost"),
+        ("[]", 0, "expected 'version'"),
+        ("{\"version\": 2, \"quotes\": []}", 0, "of version 2"),
+        ("{\"version\": 1, \"quotes\": 5}", 0, "a list of 'quotes'"),
+        (one.as_str(), 1, "a held quote is lost"),
+        (&good[..good.len() / 2], 0, "are lost"),
+    ] {
+        let (after, log) = controller_after(Some(text), NOW);
+        let log = log.join("; ");
+        assert!(log.contains(part), "{text}: {log}");
+        assert_eq!(after.book().job_count(), count, "{text}");
+    }
 }

@@ -34,6 +34,8 @@ pub struct Records {
     pub licenses: Vec<(String, u64)>,
     /// What others have in the admin comments of Libra's jobs, by their numbers and those of their arrays.
     pub beside: HashMap<u32, String>,
+    /// Slurm's StateSaveLocation, which all hosts of control share; empty where it is not known.
+    pub state: String,
 }
 
 /// How far a job has come.

@@ -10,11 +10,12 @@ use ::log::Level;
 use libra_accounts::budget_gate::BudgetGate;
 use libra_accounts::names::{user_name, user_number};
 use libra_accounts::payments::Payments;
+use libra_batch::quotes_file::QuotesFile;
 use libra_config::{Config, MetricsConfig, OnFault, last};
 use libra_core::book::OLDEST_RECORDS;
 use libra_core::book::figures::{ClusterFigures, Holds};
 use libra_core::commitment::Commitment;
-use libra_slurm::controller::{Answer, Controller};
+use libra_slurm::controller::{Answer, Controller, QUOTES_FILE};
 use libra_slurm::orders::Order;
 use libra_slurm::payment::Settler;
 use libra_slurm::poll::{Pin, Prepared};
@@ -27,7 +28,7 @@ use libra_slurm_sys::job::{JobDescriptor, version};
 use libra_slurm_sys::reader::Reader;
 use libra_slurm_sys::{listening, log, queue};
 use libra_wording::errors;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -186,6 +187,11 @@ impl SyncThread {
             state.poll_wanted = true;
             WAKE.notify_all();
         }
+        if submission.quote().is_some() {
+            // One that is held, used or given back is written down.
+            state.poll_wanted = true;
+            WAKE.notify_all();
+        }
         // An array waits for its nodes, and what a test holds is missed by others.
         // One that waits with a deferred promise is its user's to release as soon as it was seen.
         if matches!(&answer, Answer::Accept(accepted) if accepted.hold || accepted.begin.is_some() || submission.without_session)
@@ -271,6 +277,7 @@ struct Rounds {
     opened: Option<Instant>,
     accounts_problem: Option<String>,
     reader: Reader,
+    quotes: Option<QuotesFile>,
 }
 
 impl Rounds {
@@ -321,6 +328,7 @@ impl Rounds {
                 Default::default()
             }
         };
+        self.write_quotes();
         // The first answer of a slurmctld that is just starting takes a second, which says nothing of its cost.
         let took = begun.elapsed().min(LONGEST_POLL);
         let moved = !pins.is_empty() || again;
@@ -412,12 +420,14 @@ impl Rounds {
     /// What follows of these records.
     fn take(&mut self, records: &Records) -> Result<Orders, String> {
         let mut prepared = Prepared::new(records, &self.partitions);
+        let held = self.find_quotes(&records.state);
         let polled = {
             let mut state = state();
             let Some(controller) = &mut state.controller else {
                 return Ok(Default::default());
             };
             let begun = Instant::now();
+            controller.take_written_quotes(held);
             let polled = controller.take(&mut prepared, now());
             times::poll(begun);
             polled
@@ -434,6 +444,34 @@ impl Rounds {
             orders: poll.orders,
             again: poll.again || unpaid,
         })
+    }
+
+    /// What was written down of held quotes before this slurmctld had a book; None once it has one.
+    fn find_quotes(&mut self, state_directory: &str) -> Option<String> {
+        if self.quotes.is_none() && !state_directory.is_empty() {
+            self.quotes = Some(QuotesFile::new(
+                &Path::new(state_directory).join(QUOTES_FILE),
+            ));
+        }
+        let has_book =
+            (state().controller.as_ref()).is_some_and(|controller| controller.read_at().is_some());
+        let read = self.quotes.as_ref().filter(|_| !has_book)?.read();
+        read.unwrap_or_else(|problem| {
+            log::write(Level::Error, &problem);
+            None
+        })
+    }
+
+    /// Writes down what has changed of them, whether or not the queue could be read. Not under the lock: a disk may take its time.
+    fn write_quotes(&mut self) {
+        let Some(file) = &mut self.quotes else {
+            return;
+        };
+        let changed =
+            (state().controller.as_mut()).and_then(|controller| controller.changed_quotes(now()));
+        if let Some(line) = file.write(changed) {
+            log::write(Level::Error, &line);
+        }
     }
 
     /// Charges what has ended. The book is not kept meanwhile. Returns true if there are jobs that nobody pays for.

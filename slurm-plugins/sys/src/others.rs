@@ -17,6 +17,8 @@ const COUNTS_MEMORY: u16 = 0x10;
 pub(crate) struct Settings {
     /// How memory is counted.
     pub(crate) memory: MemoryRule,
+    /// StateSaveLocation.
+    pub(crate) state: String,
     /// The cluster's own licences.
     licenses: Vec<(String, u64)>,
     /// Those that reservations keep, of all that Slurm knows, those to come as well.
@@ -52,6 +54,7 @@ impl Settings {
                 default: default_memory((*settings).def_mem_per_cpu),
             };
             self.licenses = gres::licenses(&licenses).unwrap_or_default();
+            self.state = text::read((*settings).state_save_location).unwrap_or_default();
             self.read = (*settings).last_update;
             #[cfg(slurm_free_conf)]
             c::slurm_free_conf(settings);

@@ -87,6 +87,7 @@ impl Reader {
         self.follow_partitions()?;
         self.settings.follow()?;
         self.records.memory = self.settings.memory;
+        self.records.state.clone_from(&self.settings.state);
         self.records.licenses = self.settings.free_licenses();
         Ok(())
     }

@@ -6,6 +6,7 @@ use super::poll::{environments, poll};
 use super::settings::{complexes, reporting, unfolded, value};
 use libra_accounts::budget_gate::BudgetGate;
 use libra_accounts::payments::Payments;
+use libra_batch::quotes_file::QuotesFile;
 use libra_config::{Config, System};
 use libra_core::book::figures::{ClusterFigures, Holds};
 use libra_gridengine::accounting::Follower;
@@ -42,6 +43,7 @@ pub struct Shared {
     /// Jobs that were accepted and that the thread does not watch yet.
     accepted: Mutex<Vec<(u32, Watched)>>,
     files: WatchedFiles,
+    quotes: Mutex<QuotesFile>,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -50,15 +52,16 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Shared {
-    pub fn new(config: &Config, files: WatchedFiles) -> Shared {
+    pub fn new(config: &Config, files: WatchedFiles, quotes: QuotesFile) -> Shared {
         Shared {
             admission: Mutex::new(Admission::new(config, clock::unix_time())),
             accepted: Mutex::new(Vec::new()),
             files,
+            quotes: Mutex::new(quotes),
         }
     }
 
-    /// Judges with `judge`. What was accepted is written down before anybody is told.
+    /// Judges with `judge`. What was accepted or is held is written down before anybody is told.
     pub fn judged<T>(&self, judge: impl FnOnce(&mut Admission) -> T) -> T {
         let begun = Instant::now();
         let (answer, accepted) = {
@@ -68,7 +71,29 @@ impl Shared {
             (answer, admission.take_accepted())
         };
         self.write_down(accepted);
+        self.write_quotes();
         answer
+    }
+
+    /// One after the other, each what is held by then: the last one is the newest.
+    fn write_quotes(&self) {
+        let mut file = locked(&self.quotes);
+        let changed = locked(&self.admission).changed_quotes(clock::unix_time());
+        if let Some(line) = file.write(changed) {
+            log::error!("{line}");
+        }
+    }
+
+    /// What was held when the book was lost; None once its first records are read.
+    fn held_before(&self) -> Option<String> {
+        if locked(&self.admission).has_records() {
+            return None;
+        }
+        let read = locked(&self.quotes).read();
+        read.unwrap_or_else(|problem| {
+            log::error!("{problem}");
+            None
+        })
     }
 
     /// What is committed is written down, and watched from now on.
@@ -159,13 +184,17 @@ impl Rounds<'_> {
         if self.read_rarely.is_none_or(|read| read.elapsed() >= RARELY) {
             self.read_rarely();
         }
+        let held = self.shared.held_before();
         let asked = {
             let mut admission = locked(&self.shared.admission);
-            for line in admission.take(&self.records, clock::unix_time()) {
-                log::info!("{line}");
+            let mut lines = admission.take(&self.records, clock::unix_time());
+            if let Some(text) = held.filter(|_| admission.has_records()) {
+                lines.extend(admission.restore_quotes(&text, clock::unix_time()));
             }
+            lines.iter().for_each(|line| log::info!("{line}"));
             admission.ask_deferred(&self.records, &self.ends, clock::unix_time())
         };
+        self.shared.write_quotes();
         self.start(asked);
         self.find_ends();
         self.settle();
@@ -365,6 +394,11 @@ fn say_starts(cell: &Cell, host: &str, value: Option<String>) -> Result<(), Comm
     };
     let words = [how, "exechost", "complex_values", what, host];
     cell.run("qconf", &words, COMMAND).map(drop)
+}
+
+/// The file of held quotes.
+pub fn quotes(place: &std::path::Path) -> QuotesFile {
+    QuotesFile::new(&place.join("quotes.json"))
 }
 
 /// The directory of what is known of accepted jobs.

@@ -4,7 +4,7 @@
 //! takes over and makes the book again. It begins after [`SETTLING`], so that what its forerunner has accepted is in the records. A
 //! verifier waits for its answer and qmaster for it: never for longer than [`WITHIN`], in which qmaster's other workers answer the one that reads.
 
-use super::follow::{Shared, files, follow};
+use super::follow::{Shared, files, follow, quotes};
 use super::{GridEngineError, cell, file_error};
 use crate::Common;
 use crate::Done;
@@ -199,7 +199,7 @@ fn lead(cell: &Cell, config: &Config, place: &Path) -> Result<(), GridEngineErro
     }
     thread::sleep(SETTLING);
     let listener = UnixListener::bind(&socket).map_err(file_error(&socket))?;
-    let shared = Shared::new(config, files(place)?);
+    let shared = Shared::new(config, files(place)?, quotes(place));
     thread::scope(|scope| {
         scope.spawn(|| follow(cell, config, &shared));
         for stream in listener.incoming() {
@@ -309,7 +309,11 @@ mod tests {
         let listener = UnixListener::bind(place.join("socket")).expect("a socket");
         let of_shared = place.clone();
         thread::spawn(move || {
-            let shared = Shared::new(&Config::default(), files(&of_shared).expect("ours"));
+            let shared = Shared::new(
+                &Config::default(),
+                files(&of_shared).expect("ours"),
+                quotes(&of_shared),
+            );
             for stream in listener.incoming() {
                 reply(&stream.expect("a caller"), &shared).expect("answered");
             }

@@ -14,6 +14,7 @@ use crate::install_state::InstallState;
 use crate::replace::rewrite;
 use crate::{Done, Failure};
 use libra_slurm::array::PREFIX;
+use libra_slurm::controller::QUOTES_FILE;
 use libra_slurm::records::State;
 use libra_terminal::{answer, note, tell};
 use serde_json::json;
@@ -106,7 +107,13 @@ pub fn uninstall(uninstall: &SlurmUninstallArgs, args: &Common) -> Done {
     }
     let text = "uninstalled\nThen:\n    systemctl restart slurmctld     on the controller: it has the plugin loaded until then; jobs run on\n    \
                 systemctl restart slurmd        on every node, when it suits; jobs run on";
-    answer(&note(args.json, text), 0)
+    let quotes = held_quotes(&slurm).map_or_else(String::new, |file| {
+        let file = file.display();
+        format!(
+            "\n    rm -f {file}     on the controller, once it is restarted: quotes that were held"
+        )
+    });
+    answer(&note(args.json, &format!("{text}{quotes}")), 0)
 }
 
 fn step(args: &Common, text: &str) -> String {
@@ -126,6 +133,12 @@ fn plugins(slurm: &Slurm, record: &InstallRecord) -> Vec<PathBuf> {
     all.sort();
     all.dedup();
     all
+}
+
+/// Quotes that are held for some minutes more, of the slurmctld that has the plugin loaded until it is restarted.
+fn held_quotes(slurm: &Slurm) -> Option<PathBuf> {
+    let state = slurm.conf.as_ref()?.get("StateSaveLocation")?;
+    Some(Path::new(state).join(QUOTES_FILE)).filter(|file| file.exists())
 }
 
 /// The lines that name Libra, as they are to be found.
