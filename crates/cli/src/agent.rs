@@ -3,11 +3,12 @@
 use super::args::{AgentArgs, Args};
 use super::metrics::Watch;
 use super::{Done, Failure};
-use libra_config::site;
+use libra_config::{Config, last, site};
 use libra_host::control::{ControlLoop, Round};
 use libra_host::entry::Process;
 use libra_host::{Host, HostError};
 use libra_terminal::answer;
+use log::Level;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
@@ -26,7 +27,7 @@ fn system(action: &'static str) -> impl Fn(nix::errno::Errno) -> Failure {
 }
 
 pub fn agent(agent: &AgentArgs, args: &Args) -> Done {
-    let host = Host::open(site::load(args.config.as_deref())?)?;
+    let host = Host::open(site::load_unattended(args.config.as_deref())?)?;
     libra_host::supervise::raise_file_limit();
     let mut stop = SigSet::empty();
     for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
@@ -62,7 +63,7 @@ pub fn agent(agent: &AgentArgs, args: &Args) -> Done {
     let mut rules = Rules::of(args);
     loop {
         let start = Instant::now();
-        rules.poll();
+        rules.poll(host.config());
         let led = control.is_some();
         let round = host.lead_a_round(&mut control);
         if let Some(watch) = &mut watch {
@@ -129,9 +130,13 @@ pub fn agent(agent: &AgentArgs, args: &Args) -> Done {
     }
 }
 
-/// The file that the rules are of: whether it is still there. The agent goes on by what it has read.
+/// The file that the rules are of. The agent goes on by what it has read, and says where that is not what the next one would read.
 struct Rules {
-    file: Option<PathBuf>,
+    file: PathBuf,
+    /// There is a file to miss, or was one.
+    expected: bool,
+    /// It is known that the file has other rules by now.
+    changed: bool,
     polled: Instant,
 }
 
@@ -141,23 +146,46 @@ impl Rules {
 
     fn of(args: &Args) -> Rules {
         let named = site::named(args.config.as_deref());
-        let file = named.unwrap_or_else(|| site::FILE.into());
+        Rules::in_file(named.unwrap_or_else(|| site::FILE.into()))
+    }
+
+    fn in_file(file: PathBuf) -> Rules {
         Rules {
-            file: file.exists().then_some(file),
+            expected: file.exists() || last::copy_of(&file).exists(),
+            file,
+            changed: false,
             polled: Instant::now(),
         }
     }
 
-    fn poll(&mut self) {
+    fn poll(&mut self, running: &Config) {
         if self.polled.elapsed() < Rules::EVERY {
             return;
         }
         self.polled = Instant::now();
-        if let Some(file) = self.file.as_ref().filter(|file| !file.exists()) {
-            log::error!(
-                "{} is gone; the agent goes on by the rules that it has read of it. Put it back",
-                file.display()
-            );
+        if let Some((level, said)) = self.compare(running) {
+            log::log!(level, "{said}");
+        }
+    }
+
+    /// What the administrators are to be told: as long as the file is gone or has a mistake each time, and once where it has other rules.
+    fn compare(&mut self, running: &Config) -> Option<(Level, String)> {
+        self.expected |= self.file.exists();
+        if !self.expected {
+            return None;
+        }
+        match last::read_anew(&self.file) {
+            Err(problem) => Some((Level::Error, problem)),
+            Ok(found) => {
+                let known = std::mem::replace(&mut self.changed, found != *running);
+                (self.changed && !known).then(|| {
+                    let said = format!(
+                        "{} has changed, and this agent goes on by what it has read; restart it to have it (systemctl restart libra-agent)",
+                        self.file.display()
+                    );
+                    (Level::Warn, said)
+                })
+            }
         }
     }
 }
@@ -170,4 +198,38 @@ fn json(round: &Round) -> serde_json::Value {
         "drifted": round.drifted,
         "ended": round.ended,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_agent_says_where_its_file_is_not_what_it_goes_by() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = directory.path().join("libra.toml");
+        let write = |text: &str| std::fs::write(&file, text).expect("written");
+        let mut rules = Rules::in_file(file.clone());
+        let running = Config::default();
+        assert_eq!(rules.compare(&running), None, "there never was one");
+        write("# defaults\n");
+        assert_eq!(rules.compare(&running), None);
+        let said = |rules: &mut Rules| rules.compare(&running);
+        write("[admission]\nestimate-margin = '7%'\n");
+        let (level, text) = said(&mut rules).expect("it has changed");
+        assert_eq!(level, Level::Warn);
+        assert!(text.contains("restart it"), "{text}");
+        assert_eq!(said(&mut rules), None, "said once");
+        write("[admission]\nestimate-margin = 7\n");
+        for _ in 0..2 {
+            let (level, text) = said(&mut rules).expect("a mistake");
+            assert_eq!(level, Level::Error);
+            assert!(text.contains("line 2"), "{text}");
+        }
+        std::fs::remove_file(&file).expect("removed");
+        let (_, text) = said(&mut rules).expect("it is gone");
+        assert!(text.contains("is gone"), "{text}");
+        write("# defaults\n");
+        assert_eq!(said(&mut rules), None);
+    }
 }

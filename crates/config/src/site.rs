@@ -34,6 +34,24 @@ pub fn load(option: Option<&Path>) -> Result<Config, ConfigError> {
     }
 }
 
+/// The same for what starts with nobody there to mend it, and has read it often before: also where it is gone or has a mistake, the copy of what
+/// it was counts ([`last::read_or_copy`]).
+///
+/// # Errors
+/// When it cannot be read or taken and there is no copy, or when the named file never was there.
+pub fn load_unattended(option: Option<&Path>) -> Result<Config, ConfigError> {
+    let named = named(option);
+    let path = named.as_deref().unwrap_or(Path::new(FILE));
+    let found = last::read_or_copy(path)?;
+    if named.is_some() && found.origin.is_none() {
+        return Config::from_file(path);
+    }
+    if let Some(gone) = &found.gone {
+        log::error!("{gone}");
+    }
+    Ok(found.config)
+}
+
 /// The site's configuration in this file; the defaults where there never was one.
 ///
 /// # Errors
@@ -49,6 +67,25 @@ pub fn of_site(path: &Path) -> Result<last::Read, ConfigError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_starts_unattended_goes_by_the_rules_that_were() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = directory.path().join("libra.toml");
+        let load = || load_unattended(Some(&file));
+        let never = load().expect_err("a typing error").to_string();
+        assert!(never.contains("libra.toml"), "{never}");
+        std::fs::write(&file, "[admission]\nestimate-margin = 7\n").expect("written");
+        let none = load().expect_err("no copy").to_string();
+        assert!(none.contains("line 2"), "{none}");
+        std::fs::write(&file, "[admission]\nestimate-margin = '7%'\n").expect("written");
+        let rules = load().expect("valid");
+        assert_eq!(rules.admission.estimate_margin, crate::Margin(0.07));
+        std::fs::write(&file, "[admission]\nestimate-margin = 8\n").expect("written");
+        assert_eq!(load().expect("the copy"), rules);
+        std::fs::remove_file(&file).expect("removed");
+        assert_eq!(load().expect("the copy"), rules);
+    }
 
     #[test]
     fn an_empty_variable_names_no_configuration() {

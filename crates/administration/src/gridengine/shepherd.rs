@@ -59,7 +59,7 @@ fn prepare(cell: &Cell, log: Option<&Path>, args: &Common) -> Result<(u32, Place
     let task = Task::read(&text).map_err(|error| error.to_string())?;
     let above = if task.is_further { 2 } else { 1 };
     let active_jobs = here.ancestors().nth(above).unwrap_or(&here).to_path_buf();
-    let host = site::load(args.config.as_deref())
+    let host = site::load_unattended(args.config.as_deref())
         .map_err(|error| error.to_string())
         .and_then(|config| Host::open(config).map_err(|error| error.to_string()));
     let host = match host {
@@ -200,7 +200,7 @@ impl Watch<'_> {
     }
 
     pub fn wait(&self, args: &Common) -> Done {
-        let host = Host::open(site::load(args.config.as_deref())?)?;
+        let host = Host::open(site::load_unattended(args.config.as_deref())?)?;
         end_after(
             &host,
             self.job,
