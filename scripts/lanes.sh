@@ -18,6 +18,7 @@ lanes=(
     'guests | noise  | demo  | uml slurmv2 web report'
     'units  | noise  | demo  | cargo metrics capi'
     'others | noise  | demo  | slurm24'
+    'boots  | noise  | demo  | systemd'
     'clean  | idle   | build | clean clippy'
     'rest   | idle   | build | fmt shell deny packages'
 )

@@ -33,12 +33,19 @@ users_of() {
 }
 
 # plugins_for DIR NAME: sets plugins to those for the Slurm whose headers are in DIR/usr/include/slurm, and include to where they are from now on. They alone,
-# since those of another C library do not go with this machine's; always at the same place and of the same times, so that nothing is built anew without need.
+# since those of another C library do not go with this machine's; always at the same place and of the same times, so that nothing is built anew without need,
+# and left as they are where they are the same, as another step may be building with them.
 plugins_for() {
+    local lock
     include=$root/target/debian-root/include/$2
-    rm -rf "$include"
     mkdir -p "$include"
-    cp -rp "$1/usr/include/slurm" "$include"
+    exec {lock}>>"$include.lock"
+    flock "$lock"
+    if ! diff -r "$1/usr/include/slurm" "$include/slurm" >/dev/null 2>&1; then
+        rm -rf "$include/slurm"
+        cp -rp "$1/usr/include/slurm" "$include"
+    fi
+    exec {lock}>&-
     plugins=$(SLURM_INCLUDE=$include scripts/slurm-plugins --locked | tail -n 1)
 }
 

@@ -1,15 +1,15 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2154,SC2034 # root, work, http_proxy and the functions are of scripts/env.sh and tests/clean/system.sh
-# Sourced by tests/systemd/run: images of a Debian 12 with systemd, a batch system in it and nothing of Libra, for user-mode Linux.
+# Sourced by tests/systemd/run: images of a Debian with systemd, a batch system in it and nothing of Libra, for user-mode Linux.
 #
 # They are kept as target/systemd/NAME.ext4 beside what they were made of; a run works on a copy-on-write file of its own. The host is called n1 and has
 # 192.0.2.1 (nobody's address) on its loopback, since PBS and Slurm want another address than 127.0.0.1. alice is an ordinary user.
 
 common=(systemd systemd-sysv dbus iproute2 procps python3)
 pbs_packages=(postgresql libpython3.11 libical3 libhwloc15 libpq5 libexpat1 libssl3 tcl8.6 tk8.6 hostname)
-slurm_packages=(slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge hostname)
-# Of a Slurm that was built from source, its own units and plugins (tests/slurm/from_source.sh).
-[ -z "${LIBRA_SLURM_INSTALLED:-}" ] || slurm_packages=("${run_packages[@]}" hostname)
+slurm_packages=(slurmctld slurmd slurm-client slurm-wlm-basic-plugins libslurm-dev munge hostname)
+# Of a Slurm that was built from source, which has its own units and plugins (tests/slurm/from_source.sh).
+built_packages=("${run_packages[@]}" hostname)
 
 # guest_files: what every guest has, in $dir
 guest_files() {
@@ -41,7 +41,8 @@ ExecStart=/bin/bash -c 'mount -t hostfs -o "sync,$(sed "s/.*libra_shared=\\([^ ]
 WantedBy=multi-user.target
 END
     quietly inside "$dir" systemctl enable address checks
-    quietly inside "$dir" systemctl mask getty.target systemd-networkd-wait-online.service apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer e2scrub_all.timer
+    # Neither terminals nor updates; and this kernel has all that it has in itself.
+    quietly inside "$dir" systemctl mask systemd-modules-load getty.target systemd-networkd-wait-online.service apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer e2scrub_all.timer
     quietly inside "$dir" useradd --create-home --shell /bin/bash alice
 }
 
@@ -121,11 +122,11 @@ END
     quietly inside "$dir" systemctl enable pbs pbs-mom
 }
 
-# Debian's own Slurm, or that of LIBRA_SLURM_INSTALLED, with its own units, as its documentation sets it up, and with the settings of docs/slurm-install.md but
+# Debian's own Slurm, or that of the archive $installed, with its own units, as its documentation sets it up, and with the settings of docs/slurm-install.md but
 # those that install writes.
 with_slurm() {
-    if [ -n "${LIBRA_SLURM_INSTALLED:-}" ]; then
-        tar -C "$dir" -xf "$LIBRA_SLURM_INSTALLED"
+    if [ -n "$installed" ]; then
+        tar -C "$dir" -xf "$installed"
         quietly inside "$dir" useradd --system slurm
     fi
     mkdir -p "$dir/etc/slurm" "$dir/etc/munge"
@@ -158,42 +159,49 @@ END
     quietly inside "$dir" systemctl enable munge slurmctld slurmd
 }
 
-# image NAME: sets image to that of pbs or slurm, which is made where it is not there or was made of something else
+# image NAME: sets image to that of this name, of the release $suite with the batch system $batch (Slurm: of the archive $installed, if there is one), which is made
+# where it is not there or was made of something else. Beside it are the headers of its Slurm, as $headers/usr/include/slurm.
 image() {
-    local name=$1 packages recipe lock made_of=()
+    local name=$1 needed recipe lock made_of=()
     image=$root/target/systemd/$name.ext4
     mkdir -p "${image%/*}"
-    case $name in
-        pbs) packages=("${common[@]}" "${pbs_packages[@]}") made_of=("$PBS_EXEC"/{bin,sbin}/*) ;;
+    case $batch in
+        pbs) needed=("${common[@]}" "${pbs_packages[@]}") made_of=("$PBS_EXEC"/{bin,sbin}/*) ;;
         slurm)
-            packages=("${common[@]}" "${slurm_packages[@]}")
-            [ -z "${LIBRA_SLURM_INSTALLED:-}" ] || image=${image%.ext4}-$slurm_version.ext4 made_of=("$LIBRA_SLURM_INSTALLED")
+            needed=("${common[@]}" "${slurm_packages[@]}")
+            if [ -n "$installed" ]; then
+                needed=("${common[@]}" "${built_packages[@]}")
+                image=${image%.ext4}-$(basename "$installed" .tar).ext4 made_of=("$installed")
+            fi
             ;;
     esac
-    clean_root bookworm
+    headers=${image%.ext4}-headers
+    clean_root "$suite"
     # The system, the functions, the packages, and the batch system where it is not Debian's.
-    recipe=$(stat -c '%n %Y' "$cache" "${made_of[@]}"; declare -f guest_files "with_$name"; echo "${packages[@]}")
+    recipe=$(stat -c '%n %Y' "$cache" "${made_of[@]}"; declare -f guest_files "with_$batch"; echo "${needed[@]}")
     exec {lock}>>"$image.lock"
     flock "$lock"
     if ! [ -e "$image" ] || ! cmp -s "$image.recipe" <<<"$recipe"; then
         say "Making a guest with $name; kept for the next time"
         dir=$work/root-$name
         fresh "$dir"
-        with_archives bookworm
+        with_archives "$suite"
         printf '#!/bin/sh\nexit 101\n' >"$dir/usr/sbin/policy-rc.d"
         chmod 755 "$dir/usr/sbin/policy-rc.d"
-        if [ "$name" = pbs ]; then
+        if [ "$batch" = pbs ]; then
             # PBS has a data service of its own.
             mkdir -p "$dir/etc/postgresql-common"
             echo 'create_main_cluster = false' >"$dir/etc/postgresql-common/createcluster.conf"
         fi
         quietly inside "$dir" apt-get -q update
-        quietly inside "$dir" apt-get -q -y install --no-install-recommends "${packages[@]}"
-        keep_archives bookworm
+        quietly inside "$dir" apt-get -q -y install --no-install-recommends "${needed[@]}"
+        keep_archives "$suite"
         binds=()
         rm "$dir/usr/sbin/policy-rc.d"
         guest_files
-        "with_$name"
+        "with_$batch"
+        rm -rf "$headers"
+        [ "$batch" != slurm ] || { mkdir -p "$headers/usr/include" && cp -rp "$dir/usr/include/slurm" "$headers/usr/include"; }
         rm -rf "$dir"/var/lib/apt/lists/* "$dir"/usr/share/{doc,man,locale}/*
         quietly mke2fs -q -t ext4 -O '^has_journal' -d "$dir" "$image.new" 2G
         rm -rf --one-file-system "$dir"

@@ -19,7 +19,7 @@ node_free() { pbsnodes n1 | grep -q '^ *state = free'; }
 works() { [ -n "$(cat "$place/job-$1/cgroup.procs" 2>/dev/null)" ] && grep -q runs "/home/alice/$1.started"; }
 # The hosts hear of hooks a second or two later; jobs that come before are tried again.
 told() { grep -q libra_terms "$PBS_HOME/mom_priv/hooks/resourcedef" && [ -s "$PBS_HOME/mom_priv/hooks/libra_execjob_begin.PY" ] && [ -s "$PBS_HOME/mom_priv/hooks/libra_execjob_epilogue.PY" ]; }
-followed() { case $1 in 'libra pbs install') wait_for "mom has the hooks" 120 told ;; esac; }
+followed() { case $1 in 'libra pbs install') wait_for "mom has the hooks" told ;; esac; }
 
 # submit ARGUMENT…: sets job to the number of alice's job with these arguments. Whether it was accepted is on record: on a busy machine qsub does not wait to say it.
 submit() {
@@ -27,13 +27,13 @@ submit() {
     job=$(sed -n 's/^\([0-9]\+\(\[\]\)\?\.n1\)$/\1/p' /tmp/answer)
     [ -n "$job" ] || { cat /tmp/answer; fail "qsub $* gives no number"; }
     accepted() { qstat -xf "$job" | grep 'libra_info = accepted'; }
-    wait_for "$job is accepted" 60 accepted
+    wait_for "$job is accepted" accepted
     say "$job $(sed 's/^ *//' /tmp/waited)"
 }
-running() { wait_for "$1 runs in $place" 180 works "$1"; }
+running() { wait_for "$1 runs in $place" works "$1"; }
 ended() {
-    wait_for "$1 has ended" 180 is_state "$1" F
-    wait_for "no group of $1 is left" 60 not test -e "$place/job-$1"
+    wait_for "$1 has ended" is_state "$1" F
+    wait_for "no group of $1 is left" not test -e "$place/job-$1"
 }
 # held_as_promised JOB PART: cpu.max and cpu.weight are what was promised, and what libra status says
 held_as_promised() {
@@ -53,7 +53,7 @@ in_guide 'PBS_HOME/server_priv/libra'
 stays="$PBS_HOME/server_priv/libra|$PBS_HOME/mom_priv/hooks/tmp/.*"
 
 boots
-wait_for "PBS is up" 300 node_free
+wait_for "PBS is up" node_free
 ok "OpenPBS $(cat "$PBS_HOME/pbs_version") is up: units pbs and pbs-mom"
 
 installs_packages
@@ -61,7 +61,7 @@ follow 'What is needed'
 follow 'Install'
 says 'ok ' libra pbs check
 says 'nothing to do' libra pbs install
-wait_for "the node is free" 120 node_free
+wait_for "the node is free" node_free
 
 cat >/home/alice/idle <<'END'
 #!/bin/sh
@@ -95,7 +95,7 @@ never_else "$place/job-$first" "$one" 'systemctl daemon-reload' systemctl daemon
 kept "$place/job-$second" "$other" 'systemctl daemon-reload'
 for unit in libra-agent pbs-mom pbs; do
     quietly systemctl restart "$unit"
-    wait_for "the node is free after $unit" 300 node_free
+    wait_for "the node is free after $unit" node_free
     for job in "$first" "$second"; do
         is_state "$job" R || fail "$job is in state $(state "$job") after a restart of $unit"
         works "$job" || fail "no process of $job is left after a restart of $unit"
@@ -120,9 +120,9 @@ for task in 1 2; do
 done
 ok "an array: each of its jobs has its share"
 as_alice 'touch enough'
-for job in "$second" "${array}[1].n1" "${array}[2].n1"; do wait_for "no group of $job is left" 120 not test -e "$place/job-$job"; done
+for job in "$second" "${array}[1].n1" "${array}[2].n1"; do wait_for "no group of $job is left" not test -e "$place/job-$job"; done
 ended "$second"
-wait_for "the array has ended" 120 is_state "${array}[].n1" F
+wait_for "the array has ended" is_state "${array}[].n1" F
 [ -z "$(find "$place" -name 'job-*' 2>/dev/null)" ] || fail "groups are left: $(find "$place" -name 'job-*')"
 ok "all jobs have ended, and no group is left"
 
@@ -136,7 +136,7 @@ ok "PBS has no hook, no resource and no value of Libra's"
 removes_packages libra-pbs libra
 rm /home/alice/enough
 job=$(as_alice 'qsub -l ncpus=1 idle') || fail "PBS takes no job any more"
-wait_for "$job runs" 120 grep -q runs "/home/alice/$job.started"
+wait_for "$job runs" grep -q runs "/home/alice/$job.started"
 as_alice 'touch enough'
-wait_for "$job has ended" 120 is_state "$job" F
+wait_for "$job has ended" is_state "$job" F
 ok "PBS runs jobs without Libra as before"

@@ -10,7 +10,7 @@ more_evidence() {
     timeout 20 scontrol show node
     tail -n 40 /var/log/slurm/*.log
 }
-slurm() { timeout 60 "$@"; }
+slurm() { timeout $patience "$@"; }
 state() { slurm scontrol show job "$1" 2>/dev/null | sed -n 's/.* *JobState=\([A-Z_]*\).*/\1/p' | head -n 1; }
 is_state() { [ "$(state "$1")" = "$2" ]; }
 node_up() { slurm sinfo -h -o %T | grep -qE '^(idle|mixed|allocated)$'; }
@@ -24,26 +24,26 @@ place() {
 works() { grep -q runs "/home/alice/$1.started" && [ -n "$(place "$1")" ]; }
 no_group() { [ -z "$(place "$1")" ]; }
 no_groups() { [ -z "$(find /sys/fs/cgroup -type d \( -path '*slurmstepd.scope/*' ! -path '*slurmstepd.scope/system*' -o -name 'job-*' \))" ]; }
-followed() { case $1 in *slurmctld) wait_for "slurmctld is up" 120 controller_up ;; *slurmd) wait_for "the node is up" 120 node_up ;; esac; }
+followed() { case $1 in *slurmctld) wait_for "slurmctld is up" controller_up ;; *slurmd) wait_for "the node is up" node_up ;; esac; }
 
 # submit ARGUMENT…: sets job to the number of alice's job with these arguments; it says that it was accepted. After a restart of slurmctld its users are told
 # to try again until it has read its jobs.
 submit() {
-    try() { as_alice "timeout 60 sbatch --parsable $*" >/tmp/answer 2>&1 || ! grep -q 'try again' /tmp/answer; }
-    wait_for "sbatch $*" 120 try "$@"
+    try() { as_alice "timeout $patience sbatch --parsable $*" >/tmp/answer 2>&1 || ! grep -q 'try again' /tmp/answer; }
+    wait_for "sbatch $*" try "$@"
     job=$(sed -n 's/^\([0-9]\+\)$/\1/p' /tmp/answer)
     [ -n "$job" ] || { cat /tmp/answer; fail "sbatch $* gives no number"; }
     grep -q 'libra: accepted' /tmp/answer || { cat /tmp/answer; fail "sbatch $* is not accepted"; }
     say "$(tr '\n' ' ' </tmp/answer)"
 }
 running() {
-    wait_for "$1 runs in a group of Slurm's" 180 works "$1"
-    wait_for "$1 has its limits" 60 limited "$1"
+    wait_for "$1 runs in a group of Slurm's" works "$1"
+    wait_for "$1 has its limits" limited "$1"
 }
 limited() { ! grep -q '^max' "$(place "$1")/cpu.max"; }
 ended() {
-    wait_for "$1 has ended" 180 is_state "$1" "$2"
-    wait_for "no group of $1 is left" 120 no_group "$1"
+    wait_for "$1 has ended" is_state "$1" "$2"
+    wait_for "no group of $1 is left" no_group "$1"
 }
 # held_as_promised JOB PART: cpu.max and cpu.weight are what was promised, and what libra status says
 held_as_promised() {
@@ -59,7 +59,7 @@ held_as_promised() {
 }
 
 boots
-wait_for "Slurm is up" 300 node_up
+wait_for "Slurm is up" node_up
 ok "Slurm $(slurmctld -V) is up: units slurmctld and slurmd"
 
 installs_packages
@@ -90,7 +90,7 @@ held_as_promised "$first" 0.3
 held_as_promised "$second" 0.15
 shared "$(place "$first")" "$(place "$second")"
 as_alice 'touch measured'
-if as_alice "timeout 60 sbatch --estimate=144h --sla-deadline=168h --budget=unlimited idle" >/tmp/said 2>&1; then fail "what does not fit beside them is accepted"; fi
+if as_alice "timeout $patience sbatch --estimate=144h --sla-deadline=168h --budget=unlimited idle" >/tmp/said 2>&1; then fail "what does not fit beside them is accepted"; fi
 grep -q 'libra: re' /tmp/said || { cat /tmp/said; fail "what does not fit is not refused by Libra"; }
 ok "what does not fit beside them is refused: $(head -n 1 /tmp/said)"
 one=$(held "$(place "$first")") other=$(held "$(place "$second")")
@@ -108,12 +108,12 @@ never_else "$(place "$first")" "$one" 'systemctl daemon-reload' systemctl daemon
 both_run 'systemctl daemon-reload'
 for unit in libra-agent slurmd slurmctld; do
     quietly systemctl restart "$unit"
-    wait_for "slurmctld is up after $unit" 120 controller_up
-    wait_for "the node is up after $unit" 300 node_up
+    wait_for "slurmctld is up after $unit" controller_up
+    wait_for "the node is up after $unit" node_up
     both_run "systemctl restart $unit"
 done
 never_else "$(place "$first")" "$one" 'scontrol reconfigure' slurm scontrol reconfigure
-wait_for "the node is up after scontrol reconfigure" 300 node_up
+wait_for "the node is up after scontrol reconfigure" node_up
 both_run 'scontrol reconfigure'
 held_as_promised "$first" 0.3
 slurm scontrol show job "$first" | grep -q 'Restarts=0' || fail "$first was started again"
@@ -128,7 +128,7 @@ submit --estimate=12h --sla-deadline=168h --budget=unlimited --array=1-2 idle
 array=$job
 for task in 1 2; do
     number() { slurm squeue -h -r -j "${array}_$task" -o %A | grep -x '[0-9]*'; }
-    wait_for "${array}_$task is there" 60 number
+    wait_for "${array}_$task is there" number
     job=$(number)
     running "$job"
     held_as_promised "$job" 0.075
@@ -136,19 +136,19 @@ done
 ok "an array: each of its jobs has its share"
 as_alice 'touch enough'
 ended "$second" COMPLETED
-wait_for "no group of any job is left" 120 no_groups
+wait_for "no group of any job is left" no_groups
 ok "all jobs have ended, and no group is left"
 
 # The guide's restart of slurmd on the nodes is in a comment.
 follow 'Uninstall' 'libra slurm uninstall'
 quietly systemctl restart slurmd
-wait_for "the node is up" 300 node_up
+wait_for "the node is up" node_up
 diff -r /root/slurm /etc/slurm || fail "Slurm's files are not as they were"
 ok "Slurm's files are as they were before, to the byte"
 removes_packages libra-slurm libra
 rm /home/alice/enough
 job=$(as_alice 'sbatch --parsable idle') || fail "Slurm takes no job any more"
-wait_for "$job runs" 120 works "$job"
+wait_for "$job runs" works "$job"
 as_alice 'touch enough'
 ended "$job" COMPLETED
 ok "Slurm runs jobs without Libra as before"
