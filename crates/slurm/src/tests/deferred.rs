@@ -172,6 +172,27 @@ fn before_its_time_and_after_a_restart_it_waits() {
 }
 
 #[test]
+fn after_a_restart_it_is_not_given_what_a_quote_holds() {
+    let mut queue = Queue::new(EXACT);
+    for node in ["n1", "n2", "n3"] {
+        fill(&mut queue, node, START);
+    }
+    let id = enqueue(&mut queue, &held("60", "100"), START);
+    let mut quoted = asks("60", "100", "1000");
+    (quoted.options).push(("sla-quote".to_string(), "hold:5m".to_string()));
+    let answer = queue.controller.submit(&quoted, START);
+    assert!(matches!(answer, Answer::Answered(_)), "{answer:?}");
+    let written = queue.controller.changed_quotes(START);
+    // It may start as soon as there is a book again.
+    queue.job(id).waits = false;
+    let config = Config::from_toml(&whole_processors(EXACT)).expect("ours");
+    queue.controller = Controller::new(&config, START + 1.0);
+    queue.controller.take_written_quotes(written);
+    poll(&mut queue, START + 2.0);
+    assert_eq!(queue.committed()["n4"], 0.6);
+}
+
+#[test]
 fn without_room_it_is_told_once_and_given_back_at_last() {
     let mut queue = Queue::new(EXACT);
     let on = Submission {
