@@ -64,6 +64,10 @@ class Faults(CellCase):
         cell = self.cell
         own = cell.directory / "libra-g1.toml"
         sound = own.read_text()
+        # Nor is there a copy of what it was, nor can there be.
+        copy = cell.rules_file.with_name(f".{cell.rules_file.name}.last")
+        copy.unlink(missing_ok=True)
+        copy.mkdir()
         own.write_text(sound + "nonsense\n")
         try:
             plain = cell.submit("-l", "h=g1", script="true\n")
@@ -73,6 +77,7 @@ class Faults(CellCase):
             self.assertEqual(self.processes(job, "g1"), [])
         finally:
             own.write_text(sound)
+            copy.rmdir()
         # Grid Engine tries again every few seconds.
         cell.wait("it is in its group", lambda: self.processes(job, "g1"))
 
