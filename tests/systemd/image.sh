@@ -7,6 +7,15 @@
 
 common=(systemd systemd-sysv dbus iproute2 procps python3)
 pbs_packages=(postgresql libpython3.11 libical3 libhwloc15 libpq5 libexpat1 libssl3 tcl8.6 tk8.6 hostname)
+
+# libraries_of_pbs: the packages that have, here, what this machine's OpenPBS is linked with: which those are depends on how it was built
+libraries_of_pbs() {
+    local library
+    for library in $(for file in "$PBS_EXEC"/{bin,sbin}/*; do ldd "$file" 2>/dev/null; done | awk '$3 ~ "^/" { print $3 }' | sort -u); do
+        # Where /lib is a link, a package may say either.
+        dpkg-query -S "$library" 2>/dev/null || dpkg-query -S "/usr$library" 2>/dev/null || true
+    done | sed 's/[:,].*//' | sort -u
+}
 slurm_packages=(slurmctld slurmd slurm-client slurm-wlm-basic-plugins libslurm-dev munge hostname)
 # Of a Slurm that was built from source, which has its own units and plugins (tests/slurm/from_source.sh).
 built_packages=("${run_packages[@]}" hostname)
@@ -166,7 +175,11 @@ image() {
     image=$root/target/systemd/$name.ext4
     mkdir -p "${image%/*}"
     case $batch in
-        pbs) needed=("${common[@]}" "${pbs_packages[@]}") made_of=("$PBS_EXEC"/{bin,sbin}/*) ;;
+        pbs)
+            mapfile -t needed < <(libraries_of_pbs)
+            needed+=("${common[@]}" "${pbs_packages[@]}")
+            made_of=("$PBS_EXEC"/{bin,sbin}/*)
+            ;;
         slurm)
             needed=("${common[@]}" "${slurm_packages[@]}")
             if [ -n "$installed" ]; then
