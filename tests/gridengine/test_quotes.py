@@ -30,6 +30,15 @@ class Quotes(CellCase):
         self.assertIn(answer.rc, (0, 3), answer)
         return answer.rc, json.loads(answer.out)
 
+    def is_used_once(self, with_it, found):
+        """A job that comes with a held quote has its place and its price, and the next one nothing."""
+        answer = self.cell.qsub(*with_it)
+        self.assertEqual(answer.rc, 0, answer)
+        job = answer.out.strip()
+        self.assertEqual(list(self.places(job)), [found["node"]])
+        self.assertAlmostEqual(float(self.commitment(job)["price"]), found["price"])
+        self.refused(self.cell.qsub(*with_it), "was used or given back")
+
     def test_it_reads_the_script_and_asks_the_verifier(self):
         code, found = self.quote(self.script)
         self.assertEqual((code, found["verdict"], found["system"]), (0, "accepted", "gridengine"))
@@ -73,12 +82,7 @@ class Quotes(CellCase):
         with_it = ["-l", f"quote={number}", *self.terms(60, 100, 99), "-pe", "smp", "1"]
         self.refused(self.cell.qsub(*with_it, user=self.cell.users[1]), f"there is no quote {number} of yours")
         self.refused(self.cell.qsub("-l", f"quote={number}", *self.terms(60, 90, 99), "-pe", "smp", "1"), "its deadline from submission is 90 and the quote's 100")
-        answer = self.cell.qsub(*with_it)
-        self.assertEqual(answer.rc, 0, answer)
-        job = answer.out.strip()
-        self.assertEqual(list(self.places(job)), [found["node"]])
-        self.assertAlmostEqual(float(self.commitment(job)["price"]), found["price"])
-        self.refused(self.cell.qsub(*with_it), "was used or given back")
+        self.is_used_once(with_it, found)
 
     def test_a_held_quote_outlives_the_verifiers(self):
         found = self.quote("--hold", "10m", self.script)[1]
@@ -86,12 +90,7 @@ class Quotes(CellCase):
         with_it = ["-l", f"quote={found['quote']}", *self.terms(60, 100, 99), "-pe", "smp", "1"]
         answer = self.cell.wait("somebody judges again", lambda: (lambda said: "reads the queue first" not in said.out + said.err and said)(self.cell.qsub(*with_it, user=self.cell.users[1])))
         self.refused(answer, f"there is no quote {found['quote']} of yours")
-        answer = self.cell.qsub(*with_it)
-        self.assertEqual(answer.rc, 0, answer)
-        job = answer.out.strip()
-        self.assertEqual(list(self.places(job)), [found["node"]])
-        self.assertAlmostEqual(float(self.commitment(job)["price"]), found["price"])
-        self.refused(self.cell.qsub(*with_it), "was used or given back")
+        self.is_used_once(with_it, found)
 
     def test_a_held_quote_is_given_back(self):
         number = self.quote("--hold", "5m", self.script)[1]["quote"]
