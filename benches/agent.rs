@@ -127,6 +127,7 @@ impl<'a> Begun<'a> {
                 share: 1e-4,
                 price: 1.0,
                 elapsed: 0.0,
+                margin: None,
                 user: 0,
             })
         });

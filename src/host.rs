@@ -116,6 +116,7 @@ pub unsafe extern "C" fn libra_host_begin(
             share: part.share,
             price: part.price,
             elapsed: part.elapsed,
+            margin: None,
             user: part.user,
         })?;
         if let Some(reason) = &unenforced {

@@ -10,7 +10,7 @@
 //!
 //! `consumables` is there where it asks for some: `consumables=ngpus*1n+lic*2N`, an amount with its unit (`n` pieces, `b` bytes, `m`
 //! millionths) for each chunk, in capitals for the job; a name that has ':' is written with '/'. `payer` is there where the site has accounts: `payer=user/alice`;
-//! `class=dedicated` or `class=immediate` where it is not that of deadlines; `conditional=1` where the deadline is shorter than the estimate; `deferred=1` where the job may not start yet and holds nothing until it is
+//! `class=dedicated` or `class=immediate` where it is not that of deadlines; `margin=0.05` by how much its estimate was stretched; `conditional=1` where the deadline is shorter than the estimate; `deferred=1` where the job may not start yet and holds nothing until it is
 //! asked for anew: `at` is then where it would go if nothing else was promised, `begin` the seconds within which it has to begin, and `from=start` says that these and
 //! its deadline count from when it may start; with `starts-by`, Unix time, it begins by then and `at` is where its place is kept. Else `at` has a node, chunks and the
 //! share of each slot for every node, joined by '+'. Of a job array
@@ -49,6 +49,9 @@ pub struct Commitment {
     pub begin_within: Option<f64>,
     /// When it begins at the latest, Unix time: then it is deferred, and its place is kept. None if nothing is planned for it.
     pub starts_by: Option<f64>,
+    /// Part by which its estimate was stretched when it was planned (0.05 = 5 %), 0 to 10: it is kept to that, whatever the site's rules are by
+    /// then. None in lines from before it was written: as the rules of who reads it.
+    pub margin: Option<f64>,
     /// The account that pays, as `user:alice`; None if the site has no accounts.
     pub payer: Option<String>,
     /// Where, in the order of the plan.
@@ -141,13 +144,14 @@ impl Commitment {
                 let _ = write!(deferred, ":starts-by={latest}");
             }
         }
+        let margin = (self.margin).map_or_else(String::new, |margin| format!(":margin={margin}"));
         let consumables = match shape.consumables.is_empty() {
             true => String::new(),
             false => format!(":consumables={}", written(&shape.consumables)),
         };
         let mut line = format!(
             "v=1:token={}:submitted={}:estimate={}:deadline={}:budget={}:type={kind}:penalty={}:price={}:\
-             chunks={}:processors={}:memory={}:scatter={}:count={}{consumables}{class}{conditional}{deferred}{payer}:at=",
+             chunks={}:processors={}:memory={}:scatter={}:count={}{consumables}{class}{conditional}{deferred}{margin}{payer}:at=",
             self.token,
             self.submitted,
             terms.estimate,
@@ -223,6 +227,7 @@ impl Commitment {
             from_start: of_deferred("from") == Some("start"),
             begin_within: of_deferred("begin").map(read).transpose()?,
             starts_by: of_deferred("starts-by").map(read).transpose()?,
+            margin: value("margin").ok().map(read).transpose()?,
             payer: value("payer").ok().map(|name| name.replacen('/', ":", 1)),
             places: value("at")?
                 .split('+')
@@ -252,6 +257,13 @@ impl Commitment {
             if !(value.is_finite() && value >= 0.0) {
                 return Err(CommitmentError::Value { key, value });
             }
+        }
+        if let Some(value) = commitment
+            .margin
+            .filter(|part| !(0.0..=10.0).contains(part))
+        {
+            let key = "margin";
+            return Err(CommitmentError::Value { key, value });
         }
         let planned: u64 = commitment.places.iter().map(|p| u64::from(p.chunks)).sum();
         let asked = u64::from(commitment.count) * u64::from(request.shape.chunks);
@@ -452,6 +464,24 @@ mod tests {
                 Commitment::parse(&line),
                 Err(CommitmentError::NoClass(bad.to_string()))
             );
+        }
+    }
+
+    #[test]
+    fn its_margin_travels_with_it_and_old_lines_have_none() {
+        assert_eq!(Commitment::parse(LINE).expect("ours").margin, None);
+        let line = LINE.replace(":payer", ":margin=0.13:payer");
+        let read = Commitment::parse(&line).expect("ours");
+        assert_eq!(read.margin, Some(0.13));
+        assert_eq!(read.line(), line);
+        for bad in ["-0.1", "10.5", "NaN", "inf", "5%", ""] {
+            let line = LINE.replace(":payer", &format!(":margin={bad}:payer"));
+            let error = Commitment::parse(&line).expect_err(bad);
+            let is_said = matches!(
+                error,
+                CommitmentError::Value { key: "margin", .. } | CommitmentError::NoNumber(_)
+            );
+            assert!(is_said, "{bad}: {error:?}");
         }
     }
 

@@ -35,6 +35,8 @@ pub struct BatchJob {
     pub price: f64,
     /// Seconds since its submission.
     pub elapsed: f64,
+    /// Part by which its estimate was stretched when it was planned; None: as this host's rules have it.
+    pub margin: Option<f64>,
     /// User number of its owner.
     pub user: u32,
 }
@@ -136,7 +138,8 @@ impl Host {
             command: String::new(),
             request: job.request,
             slots: job.slots,
-            estimate_margin: libra_rules::admission(&self.config).estimate_margin,
+            estimate_margin: (job.margin)
+                .unwrap_or_else(|| libra_rules::admission(&self.config).estimate_margin),
             delay: 0.0,
             payer: None,
             price: job.price,

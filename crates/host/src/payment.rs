@@ -258,6 +258,7 @@ fn no_commitment(request: &Request) -> Commitment {
         from_start: false,
         begin_within: None,
         starts_by: None,
+        margin: None,
         payer: None,
         places: Vec::new(),
     }
@@ -277,6 +278,7 @@ fn commitment(entry: &Entry) -> Commitment {
         from_start: false,
         begin_within: None,
         starts_by: None,
+        margin: Some(entry.estimate_margin),
         payer: entry.payer.clone(),
         places: Vec::new(),
     }

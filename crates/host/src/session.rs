@@ -45,6 +45,7 @@ impl Starting<'_> {
             share: self.share,
             price: commitment.price,
             elapsed: (now - commitment.submitted).clamp(0.0, 1e10),
+            margin: commitment.margin,
             user: self.user,
         }
     }

@@ -304,6 +304,25 @@ mod tests {
     }
 
     #[test]
+    fn a_host_keeps_to_the_margin_that_was_promised() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let text = format!(
+            "[admission]\nestimate-margin = '7%'\n[registry]\ndirectory = '{}'\n[cgroup]\nversion = 'off'\n",
+            directory.path().join("registry").display()
+        );
+        let host = Host::open(Config::from_toml(&text).expect("our own")).expect("a registry");
+        for (id, line, margin) in [
+            ("1.s", LINE.replace(":at=", ":margin=0.25:at="), 0.25),
+            // Of a Libra that did not write it.
+            ("2.s", LINE.to_string(), 0.07),
+        ] {
+            begins(&host, id, &line);
+            let entry = host.registry().read(id).expect("read").expect("there");
+            assert_eq!(entry.estimate_margin, margin, "{id}");
+        }
+    }
+
+    #[test]
     fn what_began_after_the_list_was_made_is_no_leftover() {
         let directory = tempfile::tempdir().expect("a directory");
         let text = format!(

@@ -129,7 +129,7 @@ impl Payments {
             system,
             keys: system.to_string(),
             overrun: accounts.overrun,
-            margin: config.admission.estimate_margin.0,
+            margin: config.admission.margin(),
             steady: config.admission.policy.shares_add_up(),
             later: HashMap::new(),
         }))
@@ -478,7 +478,7 @@ impl Payments {
         } = settle(
             commitment.price,
             &commitment.request.terms,
-            self.margin,
+            commitment.margin.unwrap_or(self.margin),
             (commitment.places.iter()).fold(1.0, |least, place| place.share.min(least)),
             end,
             self.overrun,

@@ -29,6 +29,7 @@ impl Book {
             from_start: false,
             begin_within: None,
             starts_by: None,
+            margin: Some(self.admission.admission.estimate_margin),
             payer: payer.map(str::to_string),
             places: (admitted.places.iter())
                 .map(|place| NodeCommitment {
