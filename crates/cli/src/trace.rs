@@ -29,6 +29,7 @@ fn import(arguments: &ImportArgs, args: &Args) -> Done {
         leniency: leniency(arguments.lenient),
         anonymous: arguments.anonymous,
         processors: arguments.processors,
+        promised: arguments.promised,
     };
     let to_unix = |time: LocalTime| unix(time, &zone);
     let mut imported = import::import(&arguments.files, &options, &to_unix)
@@ -59,6 +60,8 @@ fn summary(imported: &Imported, as_json: bool, target: &Target) -> Done {
             "parts": left.parts,
             "repeated": left.repeated,
             "bad_lines": left.bad_lines,
+            "without_promise": left.without_promise,
+            "unmeasured": left.unmeasured,
         });
         return match target {
             Target::File(_) => answer(&format!("{json}\n"), 0),
@@ -80,6 +83,11 @@ fn summary(imported: &Imported, as_json: bool, target: &Target) -> Done {
         (left.parts, "lines of steps, or of arrays as a whole"),
         (left.repeated, "lines of jobs that other lines tell of"),
         (left.bad_lines, "lines that could not be read"),
+        (left.without_promise, "jobs that Libra promised nothing"),
+        (
+            left.unmeasured,
+            "jobs of which it is not told what they needed: cancelled, or not measured",
+        ),
     ] {
         if count > 0 {
             say(format_args!("left out: {count} {what}"));

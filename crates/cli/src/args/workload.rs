@@ -133,6 +133,13 @@ pub struct ImportArgs {
     #[arg(long)]
     pub anonymous: bool,
 
+    /// Only the jobs that Libra promised something, against their own estimates
+    ///
+    /// Their run times are then what they needed: processor time of a slot, or, with whole processors, the time that they ran; cancelled jobs are
+    /// left out. For 'libra trace margin', not for a simulation. sacct needs the column AdminComment for it, as the last one.
+    #[arg(long)]
+    pub promised: bool,
+
     /// Processors of the cluster [default: the most that were in use at one time]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub processors: Option<u32>,

@@ -86,6 +86,7 @@ impl Collector {
             user: text(record.owner),
             group: text(record.group),
             queue: text(record.queue),
+            promised: None,
         })
     }
 

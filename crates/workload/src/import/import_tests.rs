@@ -84,7 +84,8 @@ fn what_sacct_prints() {
             not_ended: 2,
             parts: 2,
             repeated: 0,
-            bad_lines: 0
+            bad_lines: 0,
+            ..LeftOut::default()
         }
     );
     assert_eq!(imported.names, [3, 2, 2]);
@@ -314,7 +315,8 @@ fn what_pbs_writes() {
             not_ended: 1,
             parts: 1,
             repeated: 0,
-            bad_lines: 0
+            bad_lines: 0,
+            ..LeftOut::default()
         }
     );
     assert_eq!(imported.processors, Some(16));
@@ -473,6 +475,7 @@ fn grid_engines_file_is_a_log() {
         parts: 1,
         repeated: 2,
         bad_lines: 0,
+        ..LeftOut::default()
     };
     assert_eq!(imported.left_out, left_out);
     // It may be given beside others, in any order.
@@ -505,4 +508,92 @@ fn a_bad_line_of_grid_engine_is_told_by_its_number() {
         (4, 1)
     );
     assert!(imported.first_bad_lines[0].contains("line 10"));
+}
+
+/// What is committed to a job of two slots, estimated at 100 s.
+fn promise(class: &str) -> String {
+    format!(
+        "v=1:token=17:submitted=1700000000.25:estimate=100:deadline=400:budget=15:type=hard:penalty=0:price=10.5:\
+         chunks=2:processors=1:memory=0:scatter=0:count=1{class}:margin=0.05:at=n1*2*0.2625"
+    )
+}
+
+fn promised(text: &str) -> Result<Vec<[f64; 2]>, String> {
+    let options = Options {
+        promised: true,
+        ..Options::default()
+    };
+    let imported = all(&[text], &options).map_err(|error| error.to_string())?;
+    let note = imported.header.iter().any(|line| line.contains("promised"));
+    assert!(note, "{:?}", imported.header);
+    let needs = imported.records.iter();
+    Ok(needs
+        .map(|record| [record.run_time, record.requested_time])
+        .collect())
+}
+
+#[test]
+fn what_slurms_jobs_needed_is_held_against_their_own_estimates() {
+    let line = |number: u32, state: &str, used: &str, comment: &str| {
+        format!(
+            "{number}|2027-01-31T08:00:00|2027-01-31T08:10:00|400|600|2|2|{state}|{used}|{comment}\n"
+        )
+    };
+    let (shared, whole) = (promise(""), promise(":class=dedicated"));
+    let mut text = "JobID|Submit|Start|ElapsedRaw|TimelimitRaw|ReqCPUS|AllocCPUS|State|TotalCPU|AdminComment\n".to_string();
+    for (number, state, used, comment) in [
+        (1, "COMPLETED", "03:40", format!("libra:{shared}")),
+        // Another plugin's words stand in front, bars among them.
+        (
+            2,
+            "FAILED",
+            "02:00",
+            format!("quota=7|paid|libra:{shared}:tasks=1-3"),
+        ),
+        (3, "COMPLETED", "00:10", format!("libra:{whole}")),
+        (4, "CANCELLED by 1001", "03:40", format!("libra:{shared}")),
+        (5, "COMPLETED", "00:00:00", format!("libra:{shared}")),
+        (6, "COMPLETED", "03:40", String::new()),
+        (7, "COMPLETED", "03:40", format!("libra-nothing:{shared}")),
+        (8, "COMPLETED", "03:40", "libra:v=2:none=ours".to_string()),
+    ] {
+        text += &line(number, state, used, &comment);
+    }
+    let needs = promised(&text).expect("a log");
+    assert_eq!(needs, [[110.0, 100.0], [60.0, 100.0], [400.0, 100.0]]);
+    // In another place its bars would be those between columns.
+    let early =
+        "JobID|AdminComment|Submit|ElapsedRaw|ReqCPUS\n1|a|libra:x|2027-01-31T08:00:00|400|2\n";
+    let said = promised(early).expect_err("six cells");
+    assert!(said.contains("6 columns, expected 5"), "{said}");
+    let said = promised(SACCT).expect_err("no promise");
+    assert!(
+        said.contains("none of 4 jobs that ended") && said.contains("AdminComment"),
+        "{said}"
+    );
+}
+
+#[test]
+fn what_pbss_jobs_needed_is_what_its_hosts_measured() {
+    let line = |number: u32, exit: i32, terms: &str, progress: &str| {
+        format!(
+            "02/01/2027 00:10:00;E;{number}.pbs;user=anna ctime=1801468800 start=1801469000 end=1801469400 Resource_List.ncpus=2 \
+             Resource_List.libra_terms={terms} Resource_List.walltime=00:10:00 Exit_status={exit} resources_used.cput=00:05:00 \
+             resources_used.libra_progress={progress} resources_used.ncpus=2 resources_used.walltime=00:05:50\n"
+        )
+    };
+    let (shared, whole) = (promise(""), promise(":class=dedicated"));
+    let measured =
+        r#"'{"n1": "99.500@1801469400.000@end@400.000", "n2": "120.250@1801469399.000@end"}'"#;
+    let mut text = String::new();
+    for (number, exit, terms, progress) in [
+        (1, 0, &shared, measured),
+        (2, 1, &whole, measured),
+        (3, 271, &shared, measured),
+        (4, 0, &shared, "'{}'"),
+    ] {
+        text += &line(number, exit, terms, progress);
+    }
+    let needs = promised(&text).expect("a log");
+    assert_eq!(needs, [[120.25, 100.0], [350.0, 100.0]]);
 }

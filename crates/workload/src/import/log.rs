@@ -70,6 +70,10 @@ pub(super) fn make(
         format!("MaxRecords: {}", records.len()),
         format!("UnixStartTime: {start}"),
     ];
+    if options.promised {
+        let note = "Note: Jobs that Libra promised something: estimates are theirs, and run times what they needed of a processor of their own";
+        header.push(note.to_string());
+    }
     if let Some(processors) = processors {
         if options.processors.is_none() {
             header.push("Note: MaxProcs is the most that were in use at one time".to_string());

@@ -7,14 +7,20 @@
 //! Local times become times of the world by a function that the caller gives: the rules of time
 //! zones are not known here.
 //!
+//! With [`Options::promised`] the log has the jobs alone that Libra promised something, as what they needed of a processor of their own against
+//! their estimates, whatever their time limits and shares were.
+//!
 //! Invariants: a job is in the log once, however many files and records tell of it; the order of the
 //! files does not matter; the log starts at 0.
 
 mod gridengine;
 mod log;
 mod pbs;
+mod promised;
 mod sacct;
 mod values;
+
+pub use promised::Promised;
 
 use super::gridengine::GridEngineRecord;
 use super::read::{Leniency, TraceError, next_line, open, reading_failed, text};
@@ -64,6 +70,8 @@ pub struct Options {
     pub anonymous: bool,
     /// Processors of the cluster; none: the most that were in use at one time.
     pub processors: Option<u32>,
+    /// Only the jobs that Libra promised something: their estimates are those that they were submitted with, and their run times what they needed.
+    pub promised: bool,
 }
 
 /// A job, as far as a batch system tells of it.
@@ -97,6 +105,8 @@ pub struct AccountingRecord {
     pub group: Option<Rc<str>>,
     /// Its queue or partition.
     pub queue: Option<Rc<str>>,
+    /// What Libra promised it, and what it needed.
+    pub promised: Option<Promised>,
 }
 
 /// What was read and is not in the log.
@@ -110,6 +120,10 @@ pub struct LeftOut {
     pub repeated: u64,
     /// Lines that cannot be read, with [`Leniency::Lenient`].
     pub bad_lines: u64,
+    /// Jobs that Libra promised nothing, with [`Options::promised`].
+    pub without_promise: u64,
+    /// Jobs of which it is not told what they needed: they were cancelled, or nothing was measured; with [`Options::promised`].
+    pub unmeasured: u64,
 }
 
 /// A log that was made of records.
@@ -159,6 +173,18 @@ pub enum ImportError {
         line: u64,
         /// What is wrong and what was expected.
         problem: String,
+    },
+    /// There is no job with a promise in any file.
+    #[error(
+        "none of {ended} jobs that ended has a promise of Libra's and says what it needed: {} had none, of {} it was not measured. sacct is to have the column AdminComment, as the last one, and TotalCPU (JobAcctGatherType in slurm.conf); Grid Engine's accounting file does not say what was promised",
+        .left_out.without_promise,
+        .left_out.unmeasured
+    )]
+    NonePromised {
+        /// Jobs that ended.
+        ended: usize,
+        /// What they were.
+        left_out: LeftOut,
     },
     /// There is no job in any file.
     #[error("no job that has ended in {lines} lines{}", why(.left_out))]
@@ -229,6 +255,13 @@ pub fn import(
     if entries.is_empty() {
         let lines = reading.lines;
         return Err(ImportError::Empty { lines, left_out });
+    }
+    if options.promised {
+        let ended = entries.len();
+        entries = promised::only(entries, &mut left_out);
+        if entries.is_empty() {
+            return Err(ImportError::NonePromised { ended, left_out });
+        }
     }
     Ok(log::make(
         entries,

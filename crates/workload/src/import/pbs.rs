@@ -5,6 +5,7 @@
 //! never ran; when it was submitted, its queue record (Q) says. A job that was requeued (R) and ran
 //! again counts once, with its last run.
 
+use super::promised::{Promised, most_used};
 use super::values::{Words, duration, local, shown, three, unix, whole};
 use super::{AccountingRecord, LeftOut, ToUnix};
 use libra_units::memory;
@@ -261,6 +262,10 @@ impl<'a> Collector<'a> {
                 .map(|each| each * f64::from(requested.unwrap_or(1))),
             some => some,
         };
+        let used = message.get("resources_used.libra_progress");
+        // PBS's own walltime does not count what it stood still.
+        let promised = (message.get("Resource_List.libra_terms"))
+            .and_then(|line| Promised::of_line(line, walltime.or(between), |_| most_used(used?)));
         let words = &mut self.words;
         let mut text = |key: &str| message.get(key).map(|word| words.keep(word));
         Ok(AccountingRecord {
@@ -278,6 +283,7 @@ impl<'a> Collector<'a> {
             user: text("user"),
             group: text("group"),
             queue: text("queue"),
+            promised,
         })
     }
 

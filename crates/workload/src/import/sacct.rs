@@ -5,6 +5,7 @@
 //! are not jobs; of them only the memory they used is taken. A task of an array (`12_3`) and a part
 //! of a heterogeneous job (`12+1`) is a job.
 
+use super::promised::Promised;
 use super::values::{Each, Words, duration, limit, memory, minutes, shown, time, whole};
 use super::{AccountingRecord, LeftOut, Problem, ToUnix};
 use std::collections::BTreeMap;
@@ -13,7 +14,7 @@ use std::collections::BTreeMap;
 pub const COMMAND: &str = "sacct --allusers --starttime ... --endtime ... --parsable2 --format=JobID,JobIDRaw,User,Group,Partition,Submit,Start,End,ElapsedRaw,TimelimitRaw,ReqCPUS,AllocCPUS,NNodes,State,TotalCPU,ReqMem,MaxRSS";
 
 /// The columns that are used, as sacct names them.
-const COLUMNS: [&str; 21] = [
+const COLUMNS: [&str; 22] = [
     "JobID",
     "JobIDRaw",
     "User",
@@ -35,7 +36,11 @@ const COLUMNS: [&str; 21] = [
     "TotalCPU",
     "ReqMem",
     "MaxRSS",
+    ADMIN_COMMENT,
 ];
+
+/// Has what was promised. Other plugins write what they like into it, so it is only taken in the last place, where it may have bars.
+const ADMIN_COMMENT: &str = "AdminComment";
 
 /// Of each of these at least one must be there.
 const NEEDED: [&[&str]; 4] = [
@@ -165,7 +170,7 @@ impl<'a> Collector<'a> {
 
     /// Takes a line.
     pub(super) fn take(&mut self, line: &str) -> Result<(), Problem> {
-        let cells: Vec<&str> = line.split('|').collect();
+        let mut cells: Vec<&str> = line.split('|').collect();
         // Files may have been put one behind the other, each with its header.
         let is_header = cells.iter().any(|cell| is(cell, "JobID"));
         let columns = match self.columns {
@@ -176,6 +181,10 @@ impl<'a> Collector<'a> {
                 return Ok(());
             }
         };
+        let last = self.width.saturating_sub(1);
+        if cells.len() > self.width && columns[COLUMNS.len() - 1] == Some(last) {
+            cells = line.splitn(self.width, '|').collect();
+        }
         if cells.len() != self.width {
             return Err(Problem::Line(format!(
                 "{} columns, expected {}, as many as the header has; leave out columns of free text such as JobName and Comment",
@@ -304,6 +313,10 @@ impl<'a> Collector<'a> {
             })
             .filter(|amount| *amount > 0.0);
         let raw = row.get("JobIDRaw").unwrap_or(id);
+        let cpu_time = row.read("TotalCPU", duration, DURATION)?;
+        let promised = (row.get(ADMIN_COMMENT)).and_then(|comment| {
+            Promised::of_comment(comment, took, |slots| Some(cpu_time? / slots))
+        });
         let words = &mut self.words;
         let mut text = |name: &str| row.get(name).map(|word| words.keep(word));
         Ok(AccountingRecord {
@@ -313,7 +326,7 @@ impl<'a> Collector<'a> {
             run_time: took,
             allocated: allocated.filter(|_| start.is_some()),
             requested: requested.or(allocated),
-            cpu_time: row.read("TotalCPU", duration, DURATION)?,
+            cpu_time,
             used_memory: row
                 .read("MaxRSS", |text| memory(text, "K"), MEMORY)?
                 .map(|(amount, _)| amount * processors),
@@ -323,6 +336,7 @@ impl<'a> Collector<'a> {
             user: text("User"),
             group: text("Group"),
             queue: text("Partition"),
+            promised,
         })
     }
 
