@@ -9,6 +9,7 @@ import pathlib
 import re
 import signal
 import sys
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "batch"))
 
@@ -36,6 +37,22 @@ def plain(value):
 def base_state(state):
     """A job's state of `--json`: later versions have a list, in which what it is besides (completing, …) comes behind it."""
     return state[0] if isinstance(state, list) else state
+
+
+def as_json(line):
+    """A job of `scontrol show job -o` under the names that `squeue --json` has for what is asked here; {} for a line without one."""
+    job = fields(line)
+    if "JobId" not in job:
+        return {}
+
+    def seconds(key):
+        return 0 if job[key] in ("Unknown", "None", "N/A") else int(time.mktime(time.strptime(job[key], "%Y-%m-%dT%H:%M:%S")))
+
+    task = job.get("ArrayTaskId", "")
+    return {"job_id": job["JobId"], "job_state": job["JobState"], "name": job["JobName"], "user_name": job["UserId"].split("(")[0], "state_reason": job["Reason"],
+            "comment": job.get("Comment", ""), "admin_comment": job.get("AdminComment", ""), "nodes": job.get("NodeList", "").replace("(null)", ""),
+            "array_job_id": int(job.get("ArrayJobId", 0)), "array_task_id": int(task) if task.isdigit() else None, "restart_cnt": int(job["Restarts"]),
+            "priority": int(job["Priority"]), "start_time": seconds("StartTime"), "end_time": seconds("EndTime")}
 
 
 class Commands(commands.Programs):
@@ -119,7 +136,11 @@ class Commands(commands.Programs):
 
     def jobs(self):
         """All jobs as `squeue --json` prints them: {job_id: fields}. Ended ones are there for MinJobAge."""
-        found = json.loads(self.told("squeue", "--json", "--states=all"))["jobs"]
+        said = json.loads(self.told("squeue", "--json", "--states=all"))
+        # 23.02 without an accounting database breaks off in the middle of each job, and says so.
+        if said.get("errors"):
+            return {job["job_id"]: job for job in map(as_json, self.told("scontrol", "show", "job", "-d", "-o").splitlines()) if job}
+        found = said["jobs"]
         return {str(job["job_id"]): {key: plain(value) for key, value in job.items()} | {"job_state": base_state(job["job_state"])} for job in found}
 
     def state(self, job):
