@@ -302,3 +302,68 @@ fn logs_that_propose_no_margin_are_errors() {
     );
     fails(&["trace", "margin", "--last", "0", "-"], "", 2, "--last");
 }
+
+#[test]
+fn a_margin_that_is_kept_is_followed_within_its_bounds() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let config = directory.path().join("libra.toml");
+    let kept = directory.path().join("learned-margin.toml");
+    let of_config = config.to_string_lossy().into_owned();
+    let keep = ["--config", &of_config, "trace", "margin", "--keep", "-"];
+    let checked = || {
+        let output = libra(&["--config", &of_config, "--json", "config", "check"], "");
+        let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        json["estimate_margin"].as_f64().expect("a number")
+    };
+    let run_time = |at: usize| if at % 40 == 0 { 120.0 } else { 80.0 };
+    let log = log_of((0..400).map(|at| (run_time(at), 100)));
+    fs::write(&config, "[admission]\nestimate-margin = '7%'\n").expect("a file");
+    let output = libra(&keep, &log);
+    let said = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(said.contains("a margin of its own, 7 %"), "{said}");
+    assert!(
+        fs::read_to_string(&kept)
+            .expect("kept")
+            .contains("margin = \"20%\"")
+    );
+    assert_eq!(checked(), 0.07);
+    let learned = "[admission]\nestimate-margin = 'learned'\n";
+    fs::write(&config, learned).expect("a file");
+    assert_eq!(checked(), 0.2);
+    fs::write(
+        &config,
+        format!("{learned}learned-margin-bounds = ['0%', '15%']\n"),
+    )
+    .expect("a file");
+    assert_eq!(checked(), 0.15);
+    // A file that somebody has spoilt is said, and written anew.
+    fs::write(&kept, "twenty percent\n").expect("a file");
+    fails(
+        &["--config", &of_config, "config", "check"],
+        "",
+        2,
+        "learned-margin.toml",
+    );
+    let output = libra(&[&["--json"], &keep[..]].concat(), &log);
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(json["margin_that_counts"], 0.15);
+    assert_eq!(json["kept"], kept.to_string_lossy().as_ref());
+    // Where nothing is proposed, what was learned stays.
+    let few = log_of((0..299).map(|_| (50.0, 100)));
+    fails(&keep, &few, 2, "only 299 jobs");
+    assert_eq!(checked(), 0.15);
+    fails(
+        &[
+            "--config",
+            "/nowhere/libra.toml",
+            "trace",
+            "margin",
+            "--keep",
+            "-",
+        ],
+        &log,
+        1,
+        "cannot write /nowhere/learned-margin.toml",
+    );
+}

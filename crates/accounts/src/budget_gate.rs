@@ -72,8 +72,7 @@ impl BudgetGate {
 
     /// Returns true if the configuration means other accounts than those that are open.
     pub fn is_changed(before: &Config, now: &Config) -> bool {
-        before.accounts != now.accounts
-            || before.admission.estimate_margin != now.admission.estimate_margin
+        before.accounts != now.accounts || before.admission.margin() != now.admission.margin()
     }
 
     /// Returns true if the site has accounts.

@@ -176,7 +176,9 @@ impl Rules {
         }
         match last::read_anew(&self.file) {
             Err(problem) => Some((Level::Error, problem)),
-            Ok(found) => {
+            Ok(mut found) => {
+                // A job that is here has the margin that it was promised with.
+                found.admission.learned_margin = running.admission.learned_margin;
                 let known = std::mem::replace(&mut self.changed, found != *running);
                 (self.changed && !known).then(|| {
                     let said = format!(

@@ -3,7 +3,9 @@
 use super::args::{Args, ConfigCommand};
 use super::{Done, Failure};
 use libra_cgroup::Enforcement;
-use libra_config::{Config, ConfigError, DEFAULT_TOML, VersionChoice, site};
+use libra_config::{
+    AdmissionConfig, Config, ConfigError, DEFAULT_TOML, EstimateMargin, VersionChoice, site,
+};
 use libra_core::decision::class::Class;
 use libra_core::decision::class_defaults::ClassDefaults;
 use libra_host::machine::Machine;
@@ -85,19 +87,21 @@ fn check(file: Option<&Path>, args: &Args) -> Done {
             "processors_online": online,
             "rating": machine.spec.rating,
             "enforcement": enforcement,
+            "estimate_margin": config.admission.margin(),
             "classes": classes_json(&classes),
             "warnings": warnings,
         });
         format!("{json}\n")
     } else {
         let mut text = format!(
-            "{origin}: valid\nnode {}: {} processors ({}), rating {}, memory {}\nshares: {enforcement}\nclass of a job that names none: {}\n",
+            "{origin}: valid\nnode {}: {} processors ({}), rating {}, memory {}\nshares: {enforcement}\nclass of a job that names none: {}\nmargin on estimates: {}\n",
             machine.name,
             processors(machine.spec.processors),
             kept,
             machine.spec.rating,
             memory::show(machine.spec.memory),
-            classes_shown(&classes)
+            classes_shown(&classes),
+            margin_shown(&config.admission)
         );
         for warning in &warnings {
             text += &format!("warning: {warning}\n");
@@ -105,6 +109,21 @@ fn check(file: Option<&Path>, args: &Args) -> Done {
         text
     };
     answer(&text, 0)
+}
+
+/// With where it is from.
+fn margin_shown(admission: &AdmissionConfig) -> String {
+    let percent = |part: f64| format!("{} %", (part * 1e4).round() / 1e2);
+    let counts = percent(admission.margin());
+    match (admission.estimate_margin, admission.learned_margin) {
+        (EstimateMargin::Fixed(_), _) => counts,
+        (EstimateMargin::Learned, None) => {
+            format!("{counts} (nothing was learned; see 'libra trace margin --keep')")
+        }
+        (EstimateMargin::Learned, Some(learned)) => {
+            format!("{counts} (learned: {})", percent(learned.0))
+        }
+    }
 }
 
 /// Of jobs that name none.

@@ -87,6 +87,9 @@ enum Failure {
         file: PathBuf,
         error: std::io::Error,
     },
+    /// A margin that was learned.
+    #[error("{0}; a host of control keeps it beside its libra.toml, as root")]
+    Keep(String),
 }
 
 /// What both have is the same thing.
@@ -131,7 +134,8 @@ impl Failure {
             | Failure::Generate { .. }
             | Failure::Script(_)
             | Failure::File { .. }
-            | Failure::Write { .. } => exit::FAILED,
+            | Failure::Write { .. }
+            | Failure::Keep(_) => exit::FAILED,
         }
     }
 }

@@ -4,12 +4,14 @@ use super::args::{Args, From, ImportArgs, MarginArgs, TraceCommand};
 use super::{Done, Failure};
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
+use libra_config::{EstimateMargin, learned, site};
 use libra_terminal::{answer, say};
 use libra_workload::import::{self, Format, Imported, LocalTime, Options};
 use libra_workload::margin::{self, Proposal};
 use libra_workload::read::{Leniency, read};
 use libra_workload::write::{Target, write};
 use serde_json::json;
+use std::path::PathBuf;
 
 pub fn trace(command: &TraceCommand, args: &Args) -> Done {
     match command {
@@ -109,10 +111,74 @@ fn margin(arguments: &MarginArgs, args: &Args) -> Done {
     let records = &log.records[log.records.len().saturating_sub(last)..];
     let proposal = margin::propose(records)
         .map_err(|error| Failure::Usage(format!("{}: {error}", arguments.log.display())))?;
-    match args.json {
-        true => answer(&format!("{}\n", proposal_as_json(&proposal)), 0),
-        false => answer(&proposal_as_text(&proposal), 0),
+    let kept = match arguments.keep {
+        true => Some(keep(&proposal, arguments, args)?),
+        false => None,
+    };
+    if args.json {
+        let mut json = proposal_as_json(&proposal);
+        if let Some(kept) = &kept {
+            json["kept"] = kept.file.display().to_string().into();
+            json["margin_that_counts"] = kept.counts.into();
+        }
+        return answer(&format!("{json}\n"), 0);
     }
+    let mut text = proposal_as_text(&proposal);
+    if let Some(kept) = &kept {
+        text.push_str(&kept.as_text());
+    }
+    answer(&text, 0)
+}
+
+/// A margin that is in the file beside the configuration.
+struct LearnedMargin {
+    file: PathBuf,
+    /// That of the configuration, which may have one of its own, and bounds.
+    counts: f64,
+    is_followed: bool,
+}
+
+impl LearnedMargin {
+    fn as_text(&self) -> String {
+        let file = self.file.display();
+        let counts = self.counts * 100.0;
+        match self.is_followed {
+            true => format!(
+                "\n{file} has it now; within the configuration's bounds, {counts:.0} % counts.\n"
+            ),
+            false => format!(
+                "\n{file} has it now; the configuration has a margin of its own, {counts:.0} %, and follows it with estimate-margin = \"learned\".\n"
+            ),
+        }
+    }
+}
+
+/// Writes what is proposed beside the configuration.
+fn keep(
+    proposal: &Proposal,
+    arguments: &MarginArgs,
+    args: &Args,
+) -> Result<LearnedMargin, Failure> {
+    let configuration = site::named(args.config.as_deref()).unwrap_or_else(|| site::FILE.into());
+    let beside = learned::beside(&configuration);
+    // A link, to a place that several hosts share, stays one.
+    let file = std::fs::canonicalize(&beside).unwrap_or(beside);
+    let from = format!(
+        "{}, of {} jobs of {}: {:.2} % of them need more",
+        jiff::Zoned::now().strftime("%F %T %:z"),
+        proposal.jobs,
+        libra_units::in_one_line(&arguments.log.display().to_string()),
+        proposal.margin.exceeded * 100.0
+    );
+    let text = learned::written(proposal.margin.margin, &from);
+    libra_system::file::replace(&file, &text, 0o644, libra_system::file::Kept::OverPowerLoss)
+        .map_err(Failure::Keep)?;
+    let config = site::load(args.config.as_deref())?;
+    Ok(LearnedMargin {
+        file,
+        counts: config.admission.margin(),
+        is_followed: config.admission.estimate_margin == EstimateMargin::Learned,
+    })
 }
 
 fn proposal_as_json(proposal: &Proposal) -> serde_json::Value {

@@ -11,11 +11,12 @@
 //!
 //! The copy of a file below `/etc` is in `/var/lib/libra/rules`, that of any other beside it. Below `/etc` root alone keeps one.
 
-use super::{Config, ConfigError};
+use super::{Config, ConfigError, EstimateMargin, learned};
 use std::fs::{Metadata, Permissions};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 /// Where copies of what is below `/etc` are.
 const COPIES: &str = "/var/lib/libra/rules";
@@ -97,6 +98,11 @@ fn read_file(path: &Path) -> Result<Found, ConfigError> {
         Ok(text) => {
             let config = Config::of_file(path, &text)?;
             keep(path, &text);
+            let beside = learned::beside(path);
+            if let (Some(_), Ok(text)) = (config.admission.learned_margin, Config::text_of(&beside))
+            {
+                keep(&beside, &text);
+            }
             Ok(Found::There(Box::new(config)))
         }
     }
@@ -105,7 +111,13 @@ fn read_file(path: &Path) -> Result<Found, ConfigError> {
 fn read_copy(path: &Path) -> Result<(PathBuf, Config), ConfigError> {
     let copy = copy_of(path);
     let text = Config::text_of(&copy)?;
-    let config = Config::of_file(&copy, &text)?;
+    let mut config = Config::from_origin(&text, &copy.display().to_string())?;
+    if config.admission.estimate_margin == EstimateMargin::Learned {
+        let beside = learned::beside(path);
+        // It may be the one with the mistake.
+        config.admission.learned_margin =
+            learned::read(&beside).or_else(|_| learned::read(&copy_of(&beside)))?;
+    }
     Ok((copy, config))
 }
 
@@ -129,6 +141,20 @@ fn read_copy_of_gone(path: &Path, how: &str) -> Result<Read, ConfigError> {
             origin: Some(copy),
         }),
     }
+}
+
+/// What changes with a file, as long as nobody puts its times back: when it was written, and its length.
+pub type Stamp = Option<(SystemTime, u64)>;
+
+/// That of a file; None if it cannot be seen.
+pub fn stamp(path: &Path) -> Stamp {
+    let found = std::fs::metadata(path).ok()?;
+    Some((found.modified().ok()?, found.len()))
+}
+
+/// Those of a configuration, and of what may be beside it.
+pub fn stamps(path: &Path) -> [Stamp; 2] {
+    [stamp(path), stamp(&learned::beside(path))]
 }
 
 /// Where the copy of a configuration is.
@@ -220,6 +246,27 @@ mod tests {
         assert_eq!((asked.config, asked.gone), (Config::default(), None));
         std::fs::remove_file(&file).expect("removed");
         assert_eq!(read(&file).expect("the copy").config, Config::default());
+    }
+
+    #[test]
+    fn what_was_learned_has_a_copy_too() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = directory.path().join("libra.toml");
+        let beside = learned::beside(&file);
+        std::fs::write(&file, "[admission]\nestimate-margin = 'learned'\n").expect("written");
+        std::fs::write(&beside, "margin = '12%'\n").expect("written");
+        let before = stamps(&file);
+        assert_eq!(read(&file).expect("valid").config.admission.margin(), 0.12);
+        std::fs::write(&beside, "margin = 'twelve percent'\n").expect("written");
+        assert_ne!(stamps(&file), before);
+        assert!(read(&file).is_err());
+        let found = read_or_copy(&file).expect("the copy");
+        assert_eq!(found.config.admission.margin(), 0.12);
+        let said = found.gone.expect("a complaint");
+        assert!(said.contains("learned-margin.toml"), "{said}");
+        // To take it away is to forget what was learned.
+        std::fs::remove_file(&beside).expect("removed");
+        assert_eq!(read(&file).expect("valid").config.admission.margin(), 0.05);
     }
 
     #[test]

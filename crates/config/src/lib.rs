@@ -6,6 +6,7 @@
 mod class;
 pub mod database;
 pub mod last;
+pub mod learned;
 pub mod settings;
 pub mod site;
 mod system;
@@ -17,8 +18,8 @@ use serde::Deserialize;
 use std::path::{Path, PathBuf};
 pub use system::System;
 pub use values::{
-    Amount, Duration, Factor, Margin, Memory, OnFault, PastDeadline, Processors, Rating, Reserve,
-    WithoutTerms,
+    Amount, Duration, EstimateMargin, Factor, Margin, MarginBounds, Memory, OnFault, PastDeadline,
+    Processors, Rating, Reserve, WithoutTerms,
 };
 
 /// Every key with its default value and what it means.
@@ -69,8 +70,13 @@ pub struct AdmissionConfig {
     pub node_choice: NodeChoice,
     /// Shares rounded up to 1/k.
     pub integral_shares: bool,
-    /// Stretch of every estimate.
-    pub estimate_margin: Margin,
+    /// Stretch of every estimate, as the file has it; [`AdmissionConfig::margin`] is what counts.
+    pub estimate_margin: EstimateMargin,
+    /// Between what a margin that was learned is followed.
+    pub learned_margin_bounds: MarginBounds,
+    /// What was learned: no key, but the file beside ([`learned`]).
+    #[serde(skip)]
+    pub learned_margin: Option<Margin>,
     /// What becomes of a deadline shorter than the estimate, under a policy that could take it.
     pub estimate_above_deadline: EstimateAboveDeadline,
     /// How long an acceptance holds without a job id.
@@ -79,6 +85,20 @@ pub struct AdmissionConfig {
     pub longest_quote: Duration,
     /// How many held quotes one user may have at a time.
     pub most_quotes: u32,
+}
+
+impl AdmissionConfig {
+    /// The part by which every estimate is stretched (0.05 = 5 %). One that is learned is kept within its bounds; it is the least where none was
+    /// learned.
+    pub fn margin(&self) -> f64 {
+        let MarginBounds { least, most } = self.learned_margin_bounds;
+        match self.estimate_margin {
+            EstimateMargin::Fixed(margin) => margin.0,
+            EstimateMargin::Learned => self
+                .learned_margin
+                .map_or(least.0, |learned| learned.0.clamp(least.0, most.0)),
+        }
+    }
 }
 
 /// Policies by name.
@@ -504,7 +524,9 @@ impl Default for AdmissionConfig {
             policy: PolicyName::Libra,
             node_choice: NodeChoice::BestFit,
             integral_shares: false,
-            estimate_margin: Margin(0.05),
+            estimate_margin: EstimateMargin::Fixed(Margin(0.05)),
+            learned_margin_bounds: MarginBounds::default(),
+            learned_margin: None,
             estimate_above_deadline: EstimateAboveDeadline::Refuse,
             provisional: Duration(30.0),
             longest_quote: Duration(600.0),
@@ -577,8 +599,20 @@ pub enum ConfigError {
     },
 }
 
+impl ConfigError {
+    /// A line of the file is in the problem, whatever that is.
+    fn invalid(origin: &str, problem: &str) -> ConfigError {
+        let problem = problem.trim_end().replace('\t', " ");
+        let lines: Vec<String> = problem.lines().map(in_one_line).collect();
+        ConfigError::Invalid {
+            origin: origin.to_string(),
+            problem: lines.join("\n"),
+        }
+    }
+}
+
 impl Config {
-    /// Reads a configuration from text; what it does not mention has its default.
+    /// Reads a configuration from text; what it does not mention has its default, and no margin was learned.
     ///
     /// # Errors
     /// The first thing that is wrong, with line and column.
@@ -587,15 +621,7 @@ impl Config {
     }
 
     fn from_origin(text: &str, origin: &str) -> Result<Config, ConfigError> {
-        // A line of the file is in it, whatever that is.
-        let invalid = |problem: String| {
-            let problem = problem.trim_end().replace('\t', " ");
-            let lines: Vec<String> = problem.lines().map(in_one_line).collect();
-            ConfigError::Invalid {
-                origin: origin.to_string(),
-                problem: lines.join("\n"),
-            }
-        };
+        let invalid = |problem: String| ConfigError::invalid(origin, &problem);
         let config: Config = toml::from_str(text).map_err(|error| invalid(error.to_string()))?;
         let period = config.cgroup.period.0;
         if !(0.001..=1.0).contains(&period) {
@@ -641,7 +667,7 @@ impl Config {
         Ok(config)
     }
 
-    /// Reads a configuration file.
+    /// Reads a configuration file, and what is beside it where it says so.
     ///
     /// # Errors
     /// When it cannot be read or taken; the text begins with its path.
@@ -659,7 +685,11 @@ impl Config {
 
     /// The configuration of a file whose text was read.
     fn of_file(path: &Path, text: &str) -> Result<Config, ConfigError> {
-        Config::from_origin(text, &path.display().to_string())
+        let mut config = Config::from_origin(text, &path.display().to_string())?;
+        if config.admission.estimate_margin == EstimateMargin::Learned {
+            config.admission.learned_margin = learned::read(&learned::beside(path))?;
+        }
+        Ok(config)
     }
 
     /// Seconds for which an acceptance holds without a job id.

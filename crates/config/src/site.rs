@@ -80,7 +80,7 @@ mod tests {
         assert!(none.contains("line 2"), "{none}");
         std::fs::write(&file, "[admission]\nestimate-margin = '7%'\n").expect("written");
         let rules = load().expect("valid");
-        assert_eq!(rules.admission.estimate_margin, crate::Margin(0.07));
+        assert_eq!(rules.admission.margin(), 0.07);
         std::fs::write(&file, "[admission]\nestimate-margin = 8\n").expect("written");
         assert_eq!(load().expect("the copy"), rules);
         std::fs::remove_file(&file).expect("removed");

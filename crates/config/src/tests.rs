@@ -16,6 +16,7 @@ fn every_key_is_printed() {
         .replace("best-fit", "least-loaded")
         .replace("integral-shares = false", "integral-shares = true")
         .replace("estimate-margin = \"5%\"", "estimate-margin = \"10%\"")
+        .replace("[\"5%\", \"50%\"]", "[\"6%\", \"60%\"]")
         .replace("reserve = \"5%\"", "reserve = \"3%\"")
         .replace("alpha = 1.0", "alpha = 2.0")
         .replace("rating = 1.0", "rating = 2.0")
@@ -38,7 +39,8 @@ fn every_key_is_printed() {
     let config = Config::from_toml(&changed).expect("all valid");
     assert_eq!(config.admission.node_choice, NodeChoice::LeastLoaded);
     assert!(config.admission.integral_shares);
-    assert_eq!(config.admission.estimate_margin, Margin(0.1));
+    assert_eq!(config.admission.margin(), 0.1);
+    assert_eq!(config.admission.learned_margin_bounds.most, Margin(0.6));
     assert_eq!(config.pricing.alpha, Amount(2.0));
     assert_eq!(config.node.rating, Rating(2.0));
     assert_eq!(config.node.reserve, Reserve(0.03));

@@ -45,6 +45,17 @@ impl Written {
         }
     }
 
+    /// Percent, within what a margin may be.
+    fn margin(&self) -> Option<Margin> {
+        let Written::Text(text) = self else {
+            return None;
+        };
+        let percent: f64 = text.strip_suffix('%')?.trim().parse().ok()?;
+        (0.0..=1000.0)
+            .contains(&percent)
+            .then_some(Margin(percent / 100.0))
+    }
+
     fn shown(&self) -> String {
         match self {
             Written::Number(n) => n.to_string(),
@@ -112,19 +123,68 @@ pub struct Margin(pub f64);
 impl<'de> Deserialize<'de> for Margin {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let written = Written::deserialize(from)?;
-        let percent = match &written {
-            Written::Text(text) => text
-                .strip_suffix('%')
-                .and_then(|digits| digits.trim().parse::<f64>().ok()),
-            _ => None,
-        };
-        match percent {
-            Some(percent) if (0.0..=1000.0).contains(&percent) => Ok(Margin(percent / 100.0)),
-            _ => Err(D::Error::custom(format!(
+        written.margin().ok_or_else(|| {
+            D::Error::custom(format!(
                 "{} is not a margin; write percent in quotes, \"0%\" to \"1000%\"",
                 written.shown()
-            ))),
+            ))
+        })
+    }
+}
+
+/// By how much estimates are stretched.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum EstimateMargin {
+    /// By so much.
+    Fixed(Margin),
+    /// By what the site's own records propose, see [`super::learned`].
+    Learned,
+}
+
+impl<'de> Deserialize<'de> for EstimateMargin {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let written = Written::deserialize(from)?;
+        match &written {
+            Written::Text(word) if word == "learned" => Ok(EstimateMargin::Learned),
+            other => other.margin().map(EstimateMargin::Fixed).ok_or_else(|| {
+                D::Error::custom(format!(
+                    "{} is not a margin; write percent in quotes, \"0%\" to \"1000%\", or \"learned\"",
+                    written.shown()
+                ))
+            }),
         }
+    }
+}
+
+/// The least and the most that is followed of a margin that was learned.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct MarginBounds {
+    /// Also where none was learned.
+    pub least: Margin,
+    /// Not below the least.
+    pub most: Margin,
+}
+
+impl Default for MarginBounds {
+    fn default() -> Self {
+        MarginBounds {
+            least: Margin(0.05),
+            most: Margin(0.5),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for MarginBounds {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let (least, most) = <(Margin, Margin)>::deserialize(from)?;
+        if least.0 > most.0 {
+            return Err(D::Error::custom(format!(
+                "the least margin, {:.0} %, is above the most, {:.0} %; write the least first",
+                least.0 * 100.0,
+                most.0 * 100.0
+            )));
+        }
+        Ok(MarginBounds { least, most })
     }
 }
 

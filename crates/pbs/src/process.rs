@@ -5,7 +5,7 @@ use super::server::{Judged, Server};
 use super::{BadEvent, hosts, need, number, text};
 use libra_accounts::budget_gate::BudgetGate;
 use libra_batch::quotes_file::QuotesFile;
-use libra_config::last;
+use libra_config::last::{self, Stamp};
 use libra_config::{Config, ConfigError, System};
 use libra_core::book::figures::Holds;
 use libra_host::{Host, HostError};
@@ -14,7 +14,7 @@ use serde_json::Value;
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 /// Largest file of records that is read, in bytes: some hundred thousand jobs.
 const LARGEST_RECORDS: u64 = 256 << 20;
@@ -25,14 +25,11 @@ const TRY_AGAIN: Duration = Duration::from_secs(5);
 /// A configuration that is gone is complained about so often.
 const SAY_AGAIN: Duration = Duration::from_secs(60);
 
-/// A file as it was when it was read.
-type Stamp = Option<(SystemTime, u64)>;
-
 /// What is kept.
 #[derive(Default)]
 pub struct Process {
     server: Option<Server>,
-    config: Option<(PathBuf, Stamp)>,
+    config: Option<(PathBuf, [Stamp; 2])>,
     /// What was read of it.
     rules: Config,
     /// It is gone, and when that was said last.
@@ -125,7 +122,7 @@ impl Process {
 
     /// Takes a changed configuration; one that is gone or cannot be taken is no reason to stop deciding by the last.
     fn follow_config(&mut self, path: &Path, log: &mut Vec<Value>) -> Result<(), ConfigError> {
-        let now = (path.to_path_buf(), stamp(path));
+        let now = (path.to_path_buf(), last::stamps(path));
         // What could not be read may be readable now, without having changed.
         if self.config.as_ref() == Some(&now) && self.gone.is_none() {
             return Ok(());
@@ -261,7 +258,7 @@ impl Process {
         let Some(path) = text(event, "records").map(Path::new) else {
             return;
         };
-        let found = stamp(path);
+        let found = last::stamp(path);
         if found.is_none() || found == self.records {
             return;
         }
@@ -301,11 +298,6 @@ fn count(server: &mut Server, begun: Instant) {
         Some(Judged::NotTaken(category)) => server.counts.refuse(category, took),
         None => {}
     }
-}
-
-fn stamp(path: &Path) -> Stamp {
-    let found = std::fs::metadata(path).ok()?;
-    Some((found.modified().ok()?, found.len()))
 }
 
 /// The lines for the log of an answer, to add to.

@@ -60,7 +60,7 @@ pub fn admission(config: &Config) -> Admission {
                 base: config.pricing.base.0,
             }),
         },
-        estimate_margin: admission.estimate_margin.0,
+        estimate_margin: admission.margin(),
     }
 }
 

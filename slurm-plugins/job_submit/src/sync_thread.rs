@@ -252,7 +252,7 @@ struct Orders {
 /// What the thread remembers from round to round.
 #[derive(Default)]
 struct Rounds {
-    config: Option<(PathBuf, Option<(SystemTime, u64)>)>,
+    config: Option<(PathBuf, [last::Stamp; 2])>,
     config_problem: Option<String>,
     /// The configuration is gone or cannot be taken, and when that was said last.
     config_gone: Option<(String, Instant)>,
@@ -574,9 +574,7 @@ impl Rounds {
     fn follow_config(&mut self) {
         let path =
             std::env::var_os("LIBRA_CONFIG").map_or_else(|| PathBuf::from(CONFIG), PathBuf::from);
-        let found = std::fs::metadata(&path).ok();
-        let stamp = found.and_then(|found| Some((found.modified().ok()?, found.len())));
-        let now_there = Some((path.clone(), stamp));
+        let now_there = Some((path.clone(), last::stamps(&path)));
         // What could not be read may be readable now, without having changed.
         let was_taken = self.config_problem.is_none() && self.config_gone.is_none();
         if self.config == now_there && was_taken {

@@ -79,7 +79,8 @@ pub enum Estimates {
 const AFTER_MARGIN: &str = "\
 Examples:
   libra trace margin site.swf.gz
-  libra trace margin --last 20000 --json site.swf.gz";
+  libra trace margin --last 20000 --json site.swf.gz
+  libra trace import --promised /var/spool/pbs/server_priv/accounting/* | libra trace margin --keep -";
 
 /// `libra trace`
 #[derive(Debug, Subcommand)]
@@ -108,6 +109,10 @@ pub struct MarginArgs {
     /// Take the last N jobs of the log alone
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub last: Option<u32>,
+
+    /// Write what is proposed beside the configuration (learned-margin.toml), where estimate-margin = "learned" follows it
+    #[arg(long)]
+    pub keep: bool,
 
     /// Leave out lines that cannot be read, and say how many
     #[arg(long)]
