@@ -239,6 +239,7 @@ impl Spool {
             id: Some(id_of(path)),
             token: commitment.token,
             request: commitment.request,
+            margin: commitment.margin,
             price: commitment.price,
             submitted: commitment.submitted,
             phase: Phase::Running,

@@ -457,3 +457,29 @@ fn limits_that_are_reached_now_are_in_nobodys_way_who_waits() {
     assert!(text(&answer).contains("max_run"), "{answer}");
     assert_eq!(answer["hold"], Value::Null);
 }
+
+#[test]
+fn more_margin_gives_no_deferred_promise_back() {
+    let with_margin = |percent: u32| {
+        let text = format!("[admission]\nestimate-margin = '{percent}%'\n");
+        libra_config::Config::from_toml(&text).expect("a configuration")
+    };
+    let mut server = server_with(&with_margin(5), &[node("n1", "1")]);
+    let job = defer(&mut server, "2.s", waiting("100", "120", "999"), 1000.0);
+    server.configure(&with_margin(30));
+    let answer = submit(&mut server, terms("100", "120", "999"), 1000.0);
+    assert_eq!(answer["verdict"], "refuse", "{answer}");
+    let answer = run(&mut server, &job, 1001.0);
+    let commitment = line(&answer);
+    assert!(
+        !commitment.deferred && commitment.margin == Some(0.05),
+        "{answer}"
+    );
+    assert!(
+        (commitment.places[0].share - 105.0 / 119.0).abs() < 1e-3,
+        "{commitment:?}"
+    );
+    // What is asked from now on is planned with the new one.
+    let answer = submit(&mut server, terms("1", "1000", "999"), 1002.0);
+    assert_eq!(line(&answer).margin, Some(0.3));
+}

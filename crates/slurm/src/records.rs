@@ -514,6 +514,7 @@ fn job_records(job: &SlurmJob, commitment: &JobCommitment, taken: f64) -> Vec<Jo
             id: Some(id),
             token: commitment.commitment.token + u64::from(number),
             request,
+            margin: commitment.commitment.margin,
             price: commitment.commitment.price,
             submitted: commitment.commitment.submitted,
             phase: if runs { Phase::Running } else { Phase::Bound },

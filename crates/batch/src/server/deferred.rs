@@ -89,10 +89,16 @@ impl AdmissionServer {
         let left = (commitment.request.terms).deadline_after(now - commitment.submitted);
         let verdict = match left > 0.0 {
             false => Verdict::Refused(Refused::DeferredTooLong),
-            true => match self.confirm_in(left, commitment, specification, owner, now) {
-                Ok(committed) => return Ok(committed),
-                Err(verdict) => verdict,
-            },
+            true => {
+                // What was promised is planned as it was promised.
+                let of_new = self.book.set_margin(commitment.margin);
+                let confirmed = self.confirm_in(left, commitment, specification, owner, now);
+                self.book.set_margin(Some(of_new));
+                match confirmed {
+                    Ok(committed) => return Ok(committed),
+                    Err(verdict) => verdict,
+                }
+            }
         };
         let latest = self.latest_begin(commitment, specification.array, ever);
         let begin_within = latest.filter(|within| commitment.submitted + within > now);
@@ -147,7 +153,8 @@ impl AdmissionServer {
         ever: Option<&[u32]>,
     ) -> Option<f64> {
         // A node that is down for a while is no reason to give a promise back.
-        let idle = self.book.idle_and_whole(self.book.start_latency());
+        let mut idle = self.book.idle_and_whole(self.book.start_latency());
+        idle.set_margin(commitment.margin);
         let whole = commitment.request.terms.deadline;
         let fits = |deadline: f64| {
             let request = with_deadline(&commitment.request, deadline);

@@ -195,6 +195,7 @@ impl Book {
             token,
             id: None,
             request: request.into(),
+            margin: self.admission.admission.estimate_margin,
             price,
             submitted: now,
             phase: Phase::Provisional,

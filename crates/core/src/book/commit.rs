@@ -29,7 +29,12 @@ impl Book {
             from_start: false,
             begin_within: None,
             starts_by: None,
-            margin: Some(self.admission.admission.estimate_margin),
+            margin: Some(
+                self.find_token(admitted.token)
+                    .map_or(self.admission.admission.estimate_margin, |key| {
+                        self.job(key).margin
+                    }),
+            ),
             payer: payer.map(str::to_string),
             places: (admitted.places.iter())
                 .map(|place| NodeCommitment {

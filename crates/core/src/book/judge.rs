@@ -247,6 +247,23 @@ impl Others<'_> {
 }
 
 impl BookedJob {
+    /// Its terms with the estimate that they were planned with.
+    #[inline(always)]
+    pub(super) fn planned_terms(&self) -> Terms {
+        Terms {
+            estimate: self.request.terms.estimate * (1.0 + self.margin),
+            ..self.request.terms
+        }
+    }
+
+    /// Its request with that estimate.
+    pub(super) fn planned_request(&self) -> Request {
+        Request {
+            terms: self.planned_terms(),
+            ..self.request.request()
+        }
+    }
+
     /// Returns true if it has whole processors.
     pub(super) fn has_whole(&self) -> bool {
         self.request.terms.class.is_whole()
@@ -497,7 +514,7 @@ impl Book {
     /// How a job stands now on one of its nodes, as a policy sees it.
     pub(super) fn on_node(&self, job: &BookedJob, place: &Allocation) -> JobOnNode {
         JobOnNode {
-            terms: self.admission.admission.planned_terms(&job.request.terms),
+            terms: job.planned_terms(),
             slots: place
                 .chunks
                 .saturating_mul(job.request.shape.processors_per_chunk),

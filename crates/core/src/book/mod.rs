@@ -173,6 +173,8 @@ struct BookedJob {
     id: Option<Box<str>>,
     /// As committed: the estimate without margin.
     request: BookedRequest,
+    /// With which its estimate was planned, whatever that of new jobs is by now.
+    margin: f64,
     price: f64,
     submitted: f64,
     phase: Phase,
@@ -452,6 +454,14 @@ impl Book {
         self.admission = admission.into();
         self.index = NodeIndex::default();
         (0..self.nodes.len()).for_each(|index| self.reindex(index));
+    }
+
+    /// Another margin for what is judged from now on; None changes nothing. Returns what it was. Jobs that are in the book keep theirs.
+    pub fn set_margin(&mut self, margin: Option<f64>) -> f64 {
+        let of_new = &mut self.admission.admission.estimate_margin;
+        let was = *of_new;
+        *of_new = margin.unwrap_or(was);
+        was
     }
 
     /// Processors that were committed on a node, and those it has. Committed is what its jobs were given at their

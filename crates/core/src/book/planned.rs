@@ -187,6 +187,20 @@ impl Book {
     ) -> Option<Admitted> {
         self.advance(now);
         let key = self.find_id(id)?;
+        let of_new = self.set_margin(Some(self.job(key).margin));
+        let begun = self.begin_as_promised(key, id, request, allowed, ever);
+        self.set_margin(Some(of_new));
+        begun
+    }
+
+    fn begin_as_promised(
+        &mut self,
+        key: usize,
+        id: &str,
+        request: &Request,
+        allowed: Option<&[u32]>,
+        ever: Option<&[u32]>,
+    ) -> Option<Admitted> {
         let starts_by = self.job(key).starts_by.as_deref().copied()?;
         let places = match self.fits_now(key, request, allowed) {
             Some(places) => places,
@@ -209,7 +223,7 @@ impl Book {
             }
         }
         // It is there, and nobody has its id.
-        let _ = self.bind(token, id, now);
+        let _ = self.bind(token, id, self.now);
         Some(Admitted {
             token,
             price,
@@ -320,7 +334,11 @@ impl Book {
         let job = self.job(key);
         job.starts_by.as_ref()?;
         let (request, allowed) = (job.request.request(), self.with_own(key, allowed));
-        let planned = self.plan_for(&request, job.submitted, allowed.as_deref(), Some(key))?;
+        let (submitted, margin) = (job.submitted, job.margin);
+        let of_new = self.set_margin(Some(margin));
+        let planned = self.plan_for(&request, submitted, allowed.as_deref(), Some(key));
+        self.set_margin(Some(of_new));
+        let planned = planned?;
         let mut job = self.take_out(key);
         job.plan_at(&planned);
         self.insert(job);
@@ -353,7 +371,7 @@ impl Book {
 
     /// From when until when a job has processors at one of its places.
     fn own_time(&self, job: &BookedJob, place: &Allocation) -> (f64, f64) {
-        let request = self.admission.admission.planned(&job.request.request());
+        let request = job.planned_request();
         let terms = &request.terms;
         let rating = |place: &Allocation| self.nodes[place.node as usize].spec.rating;
         if let Some(starts_by) = job.starts_by.as_deref() {
@@ -383,7 +401,7 @@ impl Book {
 
     /// How long a job with whole processors that has begun has them once it goes on.
     pub(super) fn left(&self, job: &BookedJob, place: &Allocation) -> f64 {
-        let request = self.admission.admission.planned(&job.request.request());
+        let request = job.planned_request();
         let left = job.longest(place, |place| {
             let rating = self.nodes[place.node as usize].spec.rating;
             request.terms.estimate / rating - job.cput(place, self.now)

@@ -114,6 +114,52 @@ fn it_begins_when_those_before_it_are_done() {
 }
 
 #[test]
+fn what_was_promised_keeps_its_margin() {
+    let mut book = one(1.0);
+    book.set_margin(Some(0.5));
+    let first = book.admit(&dedicated(100.0, 1000.0, 1), 0.0).expect("room");
+    let line = book.commitment(&dedicated(100.0, 1000.0, 1), 1, &first, None, 0.0);
+    book.bind(first.token, "1", 0.0).expect("ours");
+    book.started("1", 0.0).expect("ours");
+    let second = dedicated(10.0, 500.0, 1);
+    assert_eq!(promise(&mut book, "2", &second, 0.0), 150.0);
+    // Less is learned: who is there has its processors for as long as it was told, and who comes is behind both.
+    assert_eq!(book.set_margin(Some(0.0)), 0.5);
+    let third = dedicated(10.0, 500.0, 1);
+    assert_eq!(promise(&mut book, "3", &third, 0.0), 165.0);
+    assert!(!begins(&mut book, "2", &second, 0.0, 149.0));
+    // And so it is for a server that has begun anew, also by a record that is read back.
+    let mut again = one(1.0);
+    let untaken = again.rebuild(&book.snapshot()).expect("its own");
+    assert_eq!(untaken, []);
+    assert_eq!(promise(&mut again, "4", &third, 149.0), 175.0);
+    assert_eq!(line.margin, Some(0.5));
+    let record = JobRecord::committed("1", 0, &line, Phase::Running);
+    let mut of_line = one(1.0);
+    of_line.restore(&record).expect("room");
+    assert_eq!(promise(&mut of_line, "2", &second, 0.0), 150.0);
+    // More is learned: nobody's promise is given back for it, and a job that begins has what it was promised.
+    book.set_margin(Some(1.0));
+    book.ended("1", 150.0).expect("there");
+    let left = with_deadline(&second, 350.0);
+    let begun = book
+        .begin("2", &left, None, None, 150.0)
+        .expect("its place");
+    let line = book.commitment(&second, 1, &begun, None, 150.0);
+    assert_eq!(line.margin, Some(0.5));
+    book.started("2", 150.0).expect("begun");
+    assert!(begins(&mut book, "3", &third, 0.0, 166.0));
+    assert!(
+        again
+            .restore(&JobRecord {
+                margin: Some(-1.0),
+                ..record
+            })
+            .is_err()
+    );
+}
+
+#[test]
 fn with_a_share_somebody_is_done_at_the_deadline() {
     let mut book = one(2.0);
     run(

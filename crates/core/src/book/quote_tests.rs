@@ -61,6 +61,19 @@ fn what_is_redeemed_is_a_job_that_was_submitted_then() {
     assert!(!book.has_token(held.token), "nobody named it");
 }
 
+#[test]
+fn what_is_held_keeps_the_margin_that_it_was_planned_with() {
+    let mut book = book(1, Admission::default());
+    let held = book.admit(&half(), 0.0).expect("fits");
+    book.hold(held.token, 1, 300.0).expect("known");
+    book.set_margin(Some(0.5));
+    book.redeem(held.token, 1, 250.0).expect("held");
+    assert_eq!(book.committed("n0"), Ok(0.5));
+    let line = book.commitment(&half(), 1, &held, None, 250.0);
+    assert_eq!((line.margin, line.places[0].share), (Some(0.0), 0.5));
+    assert!(book.admit(&half(), 250.0).is_err(), "0.75 would be needed");
+}
+
 fn admission() -> impl Strategy<Value = Admission> {
     let policy = prop_oneof![
         Just(AnyPolicy::Libra(Libra::default())),

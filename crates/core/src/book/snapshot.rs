@@ -74,6 +74,9 @@ pub struct JobRecord {
     pub token: u64,
     /// As committed.
     pub request: Request,
+    /// With which its estimate was planned, see [`Commitment::margin`]; absent: that of new jobs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub margin: Option<f64>,
     /// Credits.
     pub price: f64,
     /// On the book's clock, seconds.
@@ -97,6 +100,7 @@ impl JobRecord {
             id: Some(id.to_string()),
             token: commitment.token + u64::from(part),
             request: commitment.request,
+            margin: commitment.margin,
             price: commitment.price,
             submitted: commitment.submitted,
             phase,
@@ -165,6 +169,7 @@ impl Book {
                     id: job.id.as_deref().map(str::to_string),
                     token: job.token,
                     request: job.request.request(),
+                    margin: Some(job.margin),
                     price: job.price,
                     submitted: job.submitted,
                     phase: job.phase,
@@ -234,6 +239,14 @@ impl Book {
     pub fn restore(&mut self, record: &JobRecord) -> Result<(), BookError> {
         record.request.check()?;
         check_seconds("submitted", record.submitted)?;
+        if let Some(value) = record.margin.filter(|part| !(0.0..=10.0).contains(part)) {
+            return Err(crate::decision::job::OutOfRange {
+                field: "margin",
+                value,
+                expected: "0 to 10",
+            }
+            .into());
+        }
         check_seconds("price", record.price)?;
         if let Some(latest) = record.starts_by {
             check_seconds("starts-by", latest)?;
@@ -335,6 +348,7 @@ impl Book {
             token,
             id: record.id.as_deref().map(Box::from),
             request: (&record.request).into(),
+            margin: (record.margin).unwrap_or(self.admission.admission.estimate_margin),
             price: record.price,
             submitted: record.submitted,
             phase: match (record.phase, &record.id) {

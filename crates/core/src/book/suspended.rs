@@ -145,7 +145,9 @@ impl Book {
         // It costs what it was told.
         request.terms.budget = f64::INFINITY;
         let due = self.let_due_go_on();
+        let of_new = self.set_margin(Some(job.margin));
         let planned = self.plan_in_front(&request, allowed.as_deref(), may);
+        self.set_margin(Some(of_new));
         if let Some(planned) = &planned {
             job.plan_at(planned);
         }
@@ -423,7 +425,7 @@ impl Book {
         if !waits {
             return self.is_in_time(key, place);
         }
-        let request = self.admission.admission.planned(&job.request.request());
+        let request = job.planned_request();
         let length = job.longest(&job.places[place], |place| {
             self.length(&request, self.nodes[place.node as usize].spec.rating)
         });

@@ -144,6 +144,7 @@ fn a_job_on_an_undeclared_node_is_kept_and_a_broken_record_is_named() {
         id: Some(id.to_string()),
         token: 0,
         request: half(),
+        margin: None,
         price: 1.0,
         submitted: 0.0,
         phase: Phase::Running,
