@@ -46,6 +46,14 @@ pub fn from_json(text: &str) -> Result<Vec<Owned>, String> {
     jobs.iter().map(job_of_json).collect()
 }
 
+/// Returns true if `squeue --json` says that it could not tell all.
+pub fn says_errors(text: &str) -> bool {
+    let json: Value = serde_json::from_str(text).unwrap_or_default();
+    json["errors"]
+        .as_array()
+        .is_some_and(|errors| !errors.is_empty())
+}
+
 /// A number: as itself, or since 23.02 as `{"set": true, "infinite": false, "number": 7}`.
 fn number(value: &Value) -> Option<f64> {
     match value {

@@ -43,18 +43,15 @@ pub(crate) fn queue() -> Result<Vec<Owned>, SlurmError> {
     };
     // A Slurm built without a JSON library has none, and 23.02 without an accounting database breaks off in the middle of a job. A controller that is
     // down does not answer the other way either.
-    let json = match asked("squeue --json") {
+    match asked("squeue --json") {
         Err(error) if error.to_string().contains("no answer") => return Err(error),
-        Err(_) => None,
-        Ok(text) => jobs::from_json(&text).ok(),
-    };
-    match json {
-        Some(jobs) => Ok(jobs),
-        None => {
-            let text = asked("scontrol -d -o show job")?;
-            jobs::from_text(&text).map_err(unreadable("scontrol -d -o show job"))
+        Ok(text) if !jobs::says_errors(&text) => {
+            return jobs::from_json(&text).map_err(unreadable("squeue --json"));
         }
+        _ => {}
     }
+    let text = asked("scontrol -d -o show job")?;
+    jobs::from_text(&text).map_err(unreadable("scontrol -d -o show job"))
 }
 
 /// Names of owners, by jobs' names and arrays' numbers.
