@@ -546,26 +546,40 @@ fn what_slurms_jobs_needed_is_held_against_their_own_estimates() {
         // Another plugin's words stand in front, bars among them.
         (
             2,
-            "FAILED",
+            "COMPLETED",
             "02:00",
             format!("quota=7|paid|libra:{shared}:tasks=1-3"),
         ),
         (3, "COMPLETED", "00:10", format!("libra:{whole}")),
-        (4, "CANCELLED by 1001", "03:40", format!("libra:{shared}")),
+        (4, "CANCELLED by 1001", "03:10", format!("libra:{shared}")),
         (5, "COMPLETED", "00:00:00", format!("libra:{shared}")),
         (6, "COMPLETED", "03:40", String::new()),
         (7, "COMPLETED", "03:40", format!("libra-nothing:{shared}")),
         (8, "COMPLETED", "03:40", "libra:v=2:none=ours".to_string()),
+        // Within its estimate it says nothing, beyond it all the more.
+        (9, "FAILED", "03:00", format!("libra:{shared}")),
+        (10, "CANCELLED by 1001", "10:00", format!("libra:{shared}")),
     ] {
         text += &line(number, state, used, &comment);
     }
     let needs = promised(&text).expect("a log");
-    assert_eq!(needs, [[110.0, 100.0], [60.0, 100.0], [400.0, 100.0]]);
+    assert_eq!(
+        needs,
+        [
+            [110.0, 100.0],
+            [60.0, 100.0],
+            [400.0, 100.0],
+            [300.0, 100.0]
+        ]
+    );
     // In another place its bars would be those between columns.
     let early =
         "JobID|AdminComment|Submit|ElapsedRaw|ReqCPUS\n1|a|libra:x|2027-01-31T08:00:00|400|2\n";
     let said = promised(early).expect_err("six cells");
     assert!(said.contains("6 columns, expected 5"), "{said}");
+    let named = "JobID|JobName|Submit|ElapsedRaw|ReqCPUS|AdminComment\n1|a|2027-01-31T08:00:00|400|2|libra:x\n";
+    let said = promised(named).expect_err("a name may have bars too");
+    assert!(said.contains("leave out the column JobName"), "{said}");
     let said = promised(SACCT).expect_err("no promise");
     assert!(
         said.contains("none of 4 jobs that ended") && said.contains("AdminComment"),
@@ -588,12 +602,24 @@ fn what_pbss_jobs_needed_is_what_its_hosts_measured() {
     let mut text = String::new();
     for (number, exit, terms, progress) in [
         (1, 0, &shared, measured),
-        (2, 1, &whole, measured),
-        (3, 271, &shared, measured),
+        (2, 0, &whole, measured),
+        (
+            3,
+            271,
+            &shared,
+            r#"'{"n1": "99.500@1801469400.000@end@400.000"}'"#,
+        ),
         (4, 0, &shared, "'{}'"),
+        (
+            5,
+            0,
+            &shared,
+            r#"'{"n1": "99.500@1801469400.000@end@400.000", "n2": "120.250@1801469399.000"}'"#,
+        ),
+        (6, 271, &shared, measured),
     ] {
         text += &line(number, exit, terms, progress);
     }
     let needs = promised(&text).expect("a log");
-    assert_eq!(needs, [[120.25, 100.0], [350.0, 100.0]]);
+    assert_eq!(needs, [[120.25, 100.0], [350.0, 100.0], [120.25, 100.0]]);
 }

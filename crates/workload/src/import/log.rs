@@ -1,6 +1,6 @@
 //! From the jobs of a batch system to a log: order, numbers, names, header.
 
-use super::{AccountingRecord, Imported, LeftOut, Options};
+use super::{AccountingRecord, Imported, LeftOut, Options, PROMISED};
 use crate::swf::{LONGEST, SwfRecord, UNKNOWN};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -71,8 +71,7 @@ pub(super) fn make(
         format!("UnixStartTime: {start}"),
     ];
     if options.promised {
-        let note = "Note: Jobs that Libra promised something: estimates are theirs, and run times what they needed of a processor of their own";
-        header.push(note.to_string());
+        header.push(PROMISED.to_string());
     }
     if let Some(processors) = processors {
         if options.processors.is_none() {

@@ -59,6 +59,9 @@ pub enum Format {
     GridEngine,
 }
 
+/// The line in the header of a log of promised jobs ([`Options::promised`]).
+pub const PROMISED: &str = "Note: Jobs that Libra promised something: estimates are theirs, and run times what they needed of a processor of their own";
+
 /// How to import.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Options {
@@ -122,8 +125,9 @@ pub struct LeftOut {
     pub bad_lines: u64,
     /// Jobs that Libra promised nothing, with [`Options::promised`].
     pub without_promise: u64,
-    /// Jobs of which it is not told what they needed: they were cancelled, or nothing was measured; with [`Options::promised`].
-    pub unmeasured: u64,
+    /// Jobs that do not show what they needed: they failed or were cancelled within their estimates, or nothing was measured; with
+    /// [`Options::promised`].
+    pub inconclusive: u64,
 }
 
 /// A log that was made of records.
@@ -176,9 +180,9 @@ pub enum ImportError {
     },
     /// There is no job with a promise in any file.
     #[error(
-        "none of {ended} jobs that ended has a promise of Libra's and says what it needed: {} had none, of {} it was not measured. sacct is to have the column AdminComment, as the last one, and TotalCPU (JobAcctGatherType in slurm.conf); Grid Engine's accounting file does not say what was promised",
+        "none of {ended} jobs that ended has a promise of Libra's and says what it needed: {} had none, {} failed, were cancelled or not measured. sacct is to have the column AdminComment, as the last one, and TotalCPU (JobAcctGatherType in slurm.conf); Grid Engine's accounting file does not say what was promised",
         .left_out.without_promise,
-        .left_out.unmeasured
+        .left_out.inconclusive
     )]
     NonePromised {
         /// Jobs that ended.

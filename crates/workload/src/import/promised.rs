@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 
 /// What Libra keeps in front of the line that it writes into a job's admin comment (Slurm).
 const PREFIX: &str = "libra:";
-/// Field 11 of the format: deleted by somebody.
-const CANCELLED: i8 = 5;
+/// Field 11 of the format.
+const COMPLETED: i8 = 1;
 
 /// A promise and what became of it.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -52,11 +52,17 @@ impl Promised {
     }
 }
 
-/// Processor seconds of the slot that used most, of what hosts of PBS have measured: `{"host": "seconds@when…"}`.
+/// Processor seconds of a slot on the host where they used most, of what hosts of PBS have measured: `{"host": "seconds@when@end…"}`. None if one
+/// of them has not measured its end.
 pub(super) fn most_used(progress: &str) -> Option<f64> {
     let hosts: BTreeMap<String, String> = serde_json::from_str(progress.trim_matches('\'')).ok()?;
-    let used = (hosts.values()).filter_map(|host| host.split('@').next()?.parse::<f64>().ok());
-    used.filter(|seconds| seconds.is_finite()).reduce(f64::max)
+    let used = |host: &String| {
+        let mut parts = host.split('@');
+        let seconds: f64 = parts.next()?.parse().ok()?;
+        (parts.nth(1) == Some("end") && seconds.is_finite()).then_some(seconds)
+    };
+    let used: Vec<f64> = hosts.values().map(used).collect::<Option<_>>()?;
+    used.into_iter().reduce(f64::max)
 }
 
 /// The jobs with a promise of which it is known what they needed, in the place of how long they ran and of their time limits.
@@ -70,9 +76,10 @@ pub(super) fn only(
             left_out.without_promise += 1;
             continue;
         };
-        // What it would have needed nobody knows.
-        let Some(needed) = promised.needed.filter(|_| entry.status != CANCELLED) else {
-            left_out.unmeasured += 1;
+        // What one would have needed that did not come to its end nobody knows, but that it was more than it has used.
+        let shows = |needed: &f64| entry.status == COMPLETED || *needed > promised.estimate;
+        let Some(needed) = promised.needed.filter(shows) else {
+            left_out.inconclusive += 1;
             continue;
         };
         entry.run_time = Some(needed);

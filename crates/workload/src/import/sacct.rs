@@ -42,6 +42,19 @@ const COLUMNS: [&str; 22] = [
 /// Has what was promised. Other plugins write what they like into it, so it is only taken in the last place, where it may have bars.
 const ADMIN_COMMENT: &str = "AdminComment";
 
+/// Columns of sacct with words of users, or of other programs.
+const FREE_TEXT: [&str; 9] = [
+    "JobName",
+    "Comment",
+    "SystemComment",
+    "Extra",
+    "SubmitLine",
+    "WorkDir",
+    "StdIn",
+    "StdOut",
+    "StdErr",
+];
+
 /// Of each of these at least one must be there.
 const NEEDED: [&[&str]; 4] = [
     &["JobID"],
@@ -374,6 +387,16 @@ fn header(cells: &[&str]) -> Result<[Option<usize>; COLUMNS.len()], Problem> {
         .filter(|names| !names.iter().any(there))
         .map(|names| names.join(" or "))
         .collect();
+    // What bars belong to is only known if one column alone may have them.
+    let last = columns[COLUMNS.len() - 1] == Some(cells.len() - 1);
+    let free = FREE_TEXT
+        .into_iter()
+        .find(|name| cells.iter().any(|cell| is(cell, name)));
+    if let (true, Some(name)) = (last, free) {
+        return Err(Problem::Header(format!(
+            "beside {ADMIN_COMMENT} leave out the column {name}, which may have bars too"
+        )));
+    }
     match missing.is_empty() {
         true => Ok(columns),
         false => Err(Problem::Header(format!(
