@@ -48,6 +48,10 @@ class Learned(SiteCase):
         kept.write_text("margin = 20\n")
         slurm.wait("it is said", lambda: "learned-margin.toml: " in slurm.log() and "20 is not a margin" in slurm.log())
         self.assertEqual(self.margins(), (0.13, "0.3", 0.3))
+        slurm.stop_controller()
+        slurm.start_controller()
+        slurm.wait_judging(times=2)
+        self.assertEqual(self.margins(), (0.13, "0.3", 0.3), "a slurmctld that has just begun")
         self.changed(kept.unlink)
         self.assertEqual(self.margins(), (0.105, "0.05", 0.05), "what was learned is forgotten")
 

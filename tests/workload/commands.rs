@@ -1,5 +1,6 @@
 //! `libra workload`, `libra trace import` and `libra trace margin`: what they write, and what they say of bad input.
 
+use libra_workload::import::PROMISED;
 use libra_workload::read::{Leniency, read};
 use std::fs;
 use std::io::Write;
@@ -316,7 +317,9 @@ fn a_margin_that_is_kept_is_followed_within_its_bounds() {
         json["estimate_margin"].as_f64().expect("a number")
     };
     let run_time = |at: usize| if at % 40 == 0 { 120.0 } else { 80.0 };
-    let log = log_of((0..400).map(|at| (run_time(at), 100)));
+    let plain = log_of((0..400).map(|at| (run_time(at), 100)));
+    let log = format!("; {PROMISED}\n{plain}");
+    fails(&keep, &plain, 2, "libra trace import --promised");
     fs::write(&config, "[admission]\nestimate-margin = '7%'\n").expect("a file");
     let output = libra(&keep, &log);
     let said = text(&output.stdout);
@@ -349,9 +352,20 @@ fn a_margin_that_is_kept_is_followed_within_its_bounds() {
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!(json["margin_that_counts"], 0.15);
     assert_eq!(json["kept"], kept.to_string_lossy().as_ref());
+    // A link stays one, also to what is not there yet.
+    fs::remove_file(&kept).expect("ours");
+    std::os::unix::fs::symlink("shared.toml", &kept).expect("a link");
+    fails(
+        &["--config", &of_config, "config", "check"],
+        "",
+        2,
+        "learned-margin.toml",
+    );
+    assert_eq!(libra(&keep, &log).status.code(), Some(0));
+    assert!(kept.is_symlink() && directory.path().join("shared.toml").is_file());
     // Where nothing is proposed, what was learned stays.
     let few = log_of((0..299).map(|_| (50.0, 100)));
-    fails(&keep, &few, 2, "only 299 jobs");
+    fails(&keep, &format!("; {PROMISED}\n{few}"), 2, "only 299 jobs");
     assert_eq!(checked(), 0.15);
     fails(
         &[

@@ -11,7 +11,7 @@ use libra_workload::margin::{self, Proposal};
 use libra_workload::read::{Leniency, read};
 use libra_workload::write::{Target, write};
 use serde_json::json;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 pub fn trace(command: &TraceCommand, args: &Args) -> Done {
     match command {
@@ -63,7 +63,7 @@ fn summary(imported: &Imported, as_json: bool, target: &Target) -> Done {
             "repeated": left.repeated,
             "bad_lines": left.bad_lines,
             "without_promise": left.without_promise,
-            "unmeasured": left.unmeasured,
+            "inconclusive": left.inconclusive,
         });
         return match target {
             Target::File(_) => answer(&format!("{json}\n"), 0),
@@ -87,8 +87,8 @@ fn summary(imported: &Imported, as_json: bool, target: &Target) -> Done {
         (left.bad_lines, "lines that could not be read"),
         (left.without_promise, "jobs that Libra promised nothing"),
         (
-            left.unmeasured,
-            "jobs of which it is not told what they needed: cancelled, or not measured",
+            left.inconclusive,
+            "jobs that do not show what they needed: failed, cancelled, or not measured",
         ),
     ] {
         if count > 0 {
@@ -112,6 +112,17 @@ fn margin(arguments: &MarginArgs, args: &Args) -> Done {
     let proposal = margin::propose(records)
         .map_err(|error| Failure::Usage(format!("{}: {error}", arguments.log.display())))?;
     let kept = match arguments.keep {
+        true if !log
+            .header
+            .comments
+            .iter()
+            .any(|line| line == import::PROMISED) =>
+        {
+            return Err(Failure::Usage(format!(
+                "{}: --keep wants a log that was made with 'libra trace import --promised': estimates of others may be time limits, at which jobs were ended",
+                arguments.log.display()
+            )));
+        }
         true => Some(keep(&proposal, arguments, args)?),
         false => None,
     };
@@ -129,6 +140,9 @@ fn margin(arguments: &MarginArgs, args: &Args) -> Done {
     }
     answer(&text, 0)
 }
+
+/// So many links are followed, as by the kernel.
+const MOST_LINKS: usize = 40;
 
 /// A margin that is in the file beside the configuration.
 struct LearnedMargin {
@@ -160,9 +174,14 @@ fn keep(
     args: &Args,
 ) -> Result<LearnedMargin, Failure> {
     let configuration = site::named(args.config.as_deref()).unwrap_or_else(|| site::FILE.into());
-    let beside = learned::beside(&configuration);
+    let mut file = learned::beside(&configuration);
     // A link, to a place that several hosts share, stays one.
-    let file = std::fs::canonicalize(&beside).unwrap_or(beside);
+    for _ in 0..MOST_LINKS {
+        let Ok(target) = std::fs::read_link(&file) else {
+            break;
+        };
+        file = file.parent().unwrap_or(Path::new("/")).join(target);
+    }
     let from = format!(
         "{}, of {} jobs of {}: {:.2} % of them need more",
         jiff::Zoned::now().strftime("%F %T %:z"),

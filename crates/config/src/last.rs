@@ -38,10 +38,13 @@ pub struct Read {
 /// When it, or what is left of it, is there and cannot be taken.
 pub fn read(path: &Path) -> Result<Read, ConfigError> {
     match read_file(path)? {
-        Found::There(config) => Ok(Read {
+        Found::There(config, not_learned) => Ok(Read {
+            gone: not_learned.map(|error| {
+                let margin = config.admission.margin() * 100.0;
+                format!("{error}; estimates have the margin that was learned before, {margin:.0} %")
+            }),
             config: *config,
             origin: Some(path.to_path_buf()),
-            gone: None,
         }),
         Found::Not(how) => read_copy_of_gone(path, how),
     }
@@ -68,7 +71,8 @@ pub fn read_or_copy(path: &Path) -> Result<Read, ConfigError> {
 /// What the administrators are to be told, every minute.
 pub fn read_anew(path: &Path) -> Result<Config, String> {
     match read_file(path) {
-        Ok(Found::There(config)) => Ok(*config),
+        Ok(Found::There(config, None)) => Ok(*config),
+        Ok(Found::There(_, Some(error))) => Err(format!("{STAY}: {error}")),
         Ok(Found::Not(how)) => Err(format!(
             "{} is {how}; Libra goes on with the rules it had last. {RESTORE}",
             path.display()
@@ -83,7 +87,8 @@ const RESTORE: &str =
     "Restore the file; to go back to the defaults, write a file with only a comment, '# defaults'";
 
 enum Found {
-    There(Box<Config>),
+    /// Why what was learned cannot be taken, if that is so; then it is what was learned before.
+    There(Box<Config>, Option<ConfigError>),
     /// It is gone, or empty.
     Not(&'static str),
 }
@@ -96,16 +101,38 @@ fn read_file(path: &Path) -> Result<Found, ConfigError> {
         Err(error) => Err(error),
         Ok(text) if text.is_empty() => Ok(Found::Not("empty")),
         Ok(text) => {
-            let config = Config::of_file(path, &text)?;
+            let mut config = Config::from_origin(&text, &path.display().to_string())?;
             keep(path, &text);
-            let beside = learned::beside(path);
-            if let (Some(_), Ok(text)) = (config.admission.learned_margin, Config::text_of(&beside))
-            {
-                keep(&beside, &text);
-            }
-            Ok(Found::There(Box::new(config)))
+            let problem = match config.admission.estimate_margin {
+                EstimateMargin::Fixed(_) => None,
+                EstimateMargin::Learned => learn(&mut config, path),
+            };
+            Ok(Found::There(Box::new(config), problem))
         }
     }
+}
+
+/// Takes what was learned beside a configuration. Where that has a mistake: what was learned before, and why.
+fn learn(config: &mut Config, path: &Path) -> Option<ConfigError> {
+    let beside = learned::beside(path);
+    let copy = copy_of(&beside);
+    let (learned, problem) = match learned::read(&beside) {
+        Ok(Some((margin, text))) => {
+            keep(&beside, &text);
+            (Some(margin), None)
+        }
+        Ok(None) => {
+            // What was forgotten does not come back.
+            let _ = std::fs::remove_file(copy);
+            (None, None)
+        }
+        Err(error) => {
+            let before = learned::read(&copy).ok().flatten();
+            (before.map(|(margin, _)| margin), Some(error))
+        }
+    };
+    config.admission.learned_margin = learned;
+    problem
 }
 
 fn read_copy(path: &Path) -> Result<(PathBuf, Config), ConfigError> {
@@ -113,10 +140,7 @@ fn read_copy(path: &Path) -> Result<(PathBuf, Config), ConfigError> {
     let text = Config::text_of(&copy)?;
     let mut config = Config::from_origin(&text, &copy.display().to_string())?;
     if config.admission.estimate_margin == EstimateMargin::Learned {
-        let beside = learned::beside(path);
-        // It may be the one with the mistake.
-        config.admission.learned_margin =
-            learned::read(&beside).or_else(|_| learned::read(&copy_of(&beside)))?;
+        learn(&mut config, path);
     }
     Ok((copy, config))
 }
@@ -259,13 +283,22 @@ mod tests {
         assert_eq!(read(&file).expect("valid").config.admission.margin(), 0.12);
         std::fs::write(&beside, "margin = 'twelve percent'\n").expect("written");
         assert_ne!(stamps(&file), before);
-        assert!(read(&file).is_err());
-        let found = read_or_copy(&file).expect("the copy");
-        assert_eq!(found.config.admission.margin(), 0.12);
-        let said = found.gone.expect("a complaint");
+        assert!(Config::from_file(&file).is_err());
+        for found in [read(&file), read_or_copy(&file)] {
+            let found = found.expect("the copy");
+            assert_eq!(found.config.admission.margin(), 0.12);
+            let said = found.gone.expect("a complaint");
+            assert!(
+                said.contains("learned-margin.toml") && said.contains("learned before, 12 %"),
+                "{said}"
+            );
+        }
+        let said = read_anew(&file).expect_err("rules that stay");
         assert!(said.contains("learned-margin.toml"), "{said}");
         // To take it away is to forget what was learned.
         std::fs::remove_file(&beside).expect("removed");
+        assert_eq!(read(&file).expect("valid").config.admission.margin(), 0.05);
+        std::fs::write(&beside, "margin = 12\n").expect("written");
         assert_eq!(read(&file).expect("valid").config.admission.margin(), 0.05);
     }
 

@@ -32,20 +32,35 @@ pub fn written(margin: f64, from: &str) -> String {
     )
 }
 
-/// What was learned; None where nothing was.
+/// What a log is to say where another margin counts than before, behind what else is said; empty where it does not.
+pub fn changed(before: &Config, now: &Config) -> String {
+    let margin = now.admission.margin();
+    match margin == before.admission.margin() {
+        true => String::new(),
+        false => format!(
+            "; estimates of new jobs are stretched by {} % from now on",
+            (margin * 1e4).round() / 1e2
+        ),
+    }
+}
+
+/// What was learned, with the text that says so; None if nothing was.
 ///
 /// # Errors
-/// When the file is there and cannot be taken.
-pub fn read(file: &Path) -> Result<Option<Margin>, ConfigError> {
-    let text = match Config::text_of(file) {
-        Err(ConfigError::Unreadable { error, .. }) if error.kind() == ErrorKind::NotFound => {
-            return Ok(None);
-        }
-        other => other?,
+/// When the file, or a link in its place, is there and cannot be taken.
+pub fn read(file: &Path) -> Result<Option<(Margin, String)>, ConfigError> {
+    let invalid = |problem: &str| ConfigError::invalid(&file.display().to_string(), problem);
+    let text = match std::fs::read_to_string(file) {
+        // A link without its target is what is seen of a file system that is away: nobody has forgotten anything.
+        Err(error) if error.kind() == ErrorKind::NotFound && !file.is_symlink() => return Ok(None),
+        other => other.map_err(|error| {
+            invalid(&format!(
+                "cannot be read: {error}; 'libra trace margin --keep' writes it anew, and without it nothing was learned"
+            ))
+        })?,
     };
-    let learned: Learned = toml::from_str(&text)
-        .map_err(|error| ConfigError::invalid(&file.display().to_string(), &error.to_string()))?;
-    Ok(Some(learned.margin))
+    let learned: Learned = toml::from_str(&text).map_err(|error| invalid(&error.to_string()))?;
+    Ok(Some((learned.margin, text)))
 }
 
 #[cfg(test)]
@@ -78,6 +93,10 @@ mod tests {
         std::fs::write(beside(&file), "").expect("written");
         let said = margin().expect_err("empty");
         assert!(said.contains("margin"), "{said}");
+        std::fs::remove_file(beside(&file)).expect("removed");
+        std::os::unix::fs::symlink("/nowhere/margin", beside(&file)).expect("a link");
+        let said = margin().expect_err("a link to nothing");
+        assert!(said.contains("cannot be read"), "{said}");
         // It is nothing to who has a margin of his own.
         std::fs::write(&file, "[admission]\nestimate-margin = '7%'\n").expect("written");
         assert_eq!(margin(), Ok(0.07));

@@ -687,7 +687,8 @@ impl Config {
     fn of_file(path: &Path, text: &str) -> Result<Config, ConfigError> {
         let mut config = Config::from_origin(text, &path.display().to_string())?;
         if config.admission.estimate_margin == EstimateMargin::Learned {
-            config.admission.learned_margin = learned::read(&learned::beside(path))?;
+            let learned = learned::read(&learned::beside(path))?;
+            config.admission.learned_margin = learned.map(|(margin, _)| margin);
         }
         Ok(config)
     }

@@ -6,6 +6,7 @@ use super::{BadEvent, hosts, need, number, text};
 use libra_accounts::budget_gate::BudgetGate;
 use libra_batch::quotes_file::QuotesFile;
 use libra_config::last::{self, Stamp};
+use libra_config::learned;
 use libra_config::{Config, ConfigError, System};
 use libra_core::book::figures::Holds;
 use libra_host::{Host, HostError};
@@ -141,7 +142,8 @@ impl Process {
             Ok(config) => {
                 let changed = BudgetGate::is_changed(&self.rules, &config);
                 server.configure(&config);
-                log.push(format!("{} was read anew", path.display()).into());
+                let margin = learned::changed(&self.rules, &config);
+                log.push(format!("{} was read anew{margin}", path.display()).into());
                 self.rules = config;
                 self.complain(None);
                 if changed {

@@ -11,7 +11,7 @@ use libra_accounts::budget_gate::BudgetGate;
 use libra_accounts::names::{user_name, user_number};
 use libra_accounts::payments::Payments;
 use libra_batch::quotes_file::QuotesFile;
-use libra_config::{Config, MetricsConfig, OnFault, last};
+use libra_config::{Config, MetricsConfig, OnFault, last, learned};
 use libra_core::book::OLDEST_RECORDS;
 use libra_core::book::figures::{ClusterFigures, Holds};
 use libra_core::commitment::Commitment;
@@ -621,12 +621,16 @@ impl Rounds {
             state.no_rules = false;
         }
         let anew = first || BudgetGate::is_changed(&self.rules, &config) || self.opened.is_none();
+        let margin = learned::changed(&self.rules, &config);
         self.rules = config;
         if anew && self.in_control == Some(true) {
             self.open_accounts();
         }
         if !first {
-            log::write(Level::Info, &format!("{} was read anew", path.display()));
+            log::write(
+                Level::Info,
+                &format!("{} was read anew{margin}", path.display()),
+            );
         }
     }
 }
