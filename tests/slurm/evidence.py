@@ -19,7 +19,7 @@ def evidence(slurm, text):
 
 
 def said(slurm, text):
-    """Lines about the jobs that the failure names, else about those that have not ended, else about the last one; and what Libra wrote last."""
+    """Lines about the jobs that the failure names, else about those that have not ended, else about the last one; what Libra wrote last, and what went wrong."""
     if slurm.directory is None or not slurm.directory.exists():
         return []
     known = slurm.jobs()
@@ -33,8 +33,9 @@ def said(slurm, text):
             about = [line for line in slurm.log(what).splitlines() if re.search(rf"(JobId=|job |Job ){job}(?!\d)", line)]
             if about:
                 lines += [f"---- {job}: log of {what}", *(line[:400] for line in about[-MOST_LINES:])]
-    for what in ("slurmctld", *slurm.nodes):
-        libra = [line[:400] for line in slurm.log(what).splitlines() if "libra: " in line]
-        if libra:
-            lines += [f"---- Libra in the log of {what}", *libra[-MOST_LINES:]]
+    for title, sought in (("Libra", "libra: "), ("errors", r"\] (error|fatal): ")):
+        for what in ("slurmctld", *slurm.nodes):
+            found = [line[:400] for line in slurm.log(what).splitlines() if re.search(sought, line)]
+            if found:
+                lines += [f"---- {title} in the log of {what}", *found[-MOST_LINES:]]
     return lines
