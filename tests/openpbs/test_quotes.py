@@ -123,7 +123,9 @@ class Quotes(SiteCase):
         self.assertEqual(file.stat().st_mode & 0o777, 0o600)
         pbs.kill_server()
         pbs.start_server()
-        pbs.wait("the hosts are free", lambda: self.quote(self.script)[1]["verdict"] == "accepted")
+        # All of them: what is held has a place on one, and the next job is to go to the other.
+        pbs.wait_free()
+        pbs.wait("they take jobs", lambda: self.quote(self.script)[1]["verdict"] == "accepted")
         self.accept(95, 100)
         self.refused(self.ask(60, 100), "refused (share)")
         with_it = lambda **options: self.ask(60, 100, "-l", f"libra_quote={number}", budget=99, **options)  # noqa: E731
