@@ -377,7 +377,7 @@ fn a_margin_that_is_kept_is_followed_within_its_bounds() {
             "-",
         ],
         &log,
-        1,
+        125,
         "cannot write /nowhere/learned-margin.toml",
     );
 }

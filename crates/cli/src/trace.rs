@@ -4,7 +4,7 @@ use super::args::{Args, From, ImportArgs, MarginArgs, TraceCommand};
 use super::{Done, Failure};
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
-use libra_config::{EstimateMargin, learned, site};
+use libra_config::{EstimateMargin, last, learned, site};
 use libra_terminal::{answer, say};
 use libra_workload::import::{self, Format, Imported, LocalTime, Options};
 use libra_workload::margin::{self, Proposal};
@@ -192,7 +192,8 @@ fn keep(
     let text = learned::written(proposal.margin.margin, &from);
     libra_system::file::replace(&file, &text, 0o644, libra_system::file::Kept::OverPowerLoss)
         .map_err(Failure::Keep)?;
-    let config = site::load(args.config.as_deref())?;
+    // Who reads it later without being allowed to keep a copy has this one.
+    let config = last::read(&configuration)?.config;
     Ok(LearnedMargin {
         file,
         counts: config.admission.margin(),
