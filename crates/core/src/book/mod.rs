@@ -464,6 +464,14 @@ impl Book {
         was
     }
 
+    /// Does something by the margin with which it was promised.
+    fn by_margin<T>(&mut self, margin: f64, act: impl FnOnce(&mut Book) -> T) -> T {
+        let of_new = self.set_margin(Some(margin));
+        let done = act(self);
+        self.set_margin(Some(of_new));
+        done
+    }
+
     /// Processors that were committed on a node, and those it has. Committed is what its jobs were given at their
     /// acceptance, see [`Book::reserve_committed_share`], whatever they need now; who begins later has none yet.
     pub fn committed_shares(&self, name: &str) -> Option<(f64, f64)> {

@@ -187,10 +187,9 @@ impl Book {
     ) -> Option<Admitted> {
         self.advance(now);
         let key = self.find_id(id)?;
-        let of_new = self.set_margin(Some(self.job(key).margin));
-        let begun = self.begin_as_promised(key, id, request, allowed, ever);
-        self.set_margin(Some(of_new));
-        begun
+        self.by_margin(self.job(key).margin, |book| {
+            book.begin_as_promised(key, id, request, allowed, ever)
+        })
     }
 
     fn begin_as_promised(
@@ -335,10 +334,9 @@ impl Book {
         job.starts_by.as_ref()?;
         let (request, allowed) = (job.request.request(), self.with_own(key, allowed));
         let (submitted, margin) = (job.submitted, job.margin);
-        let of_new = self.set_margin(Some(margin));
-        let planned = self.plan_for(&request, submitted, allowed.as_deref(), Some(key));
-        self.set_margin(Some(of_new));
-        let planned = planned?;
+        let planned = self.by_margin(margin, |book| {
+            book.plan_for(&request, submitted, allowed.as_deref(), Some(key))
+        })?;
         let mut job = self.take_out(key);
         job.plan_at(&planned);
         self.insert(job);

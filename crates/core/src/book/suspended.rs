@@ -145,9 +145,9 @@ impl Book {
         // It costs what it was told.
         request.terms.budget = f64::INFINITY;
         let due = self.let_due_go_on();
-        let of_new = self.set_margin(Some(job.margin));
-        let planned = self.plan_in_front(&request, allowed.as_deref(), may);
-        self.set_margin(Some(of_new));
+        let planned = self.by_margin(job.margin, |book| {
+            book.plan_in_front(&request, allowed.as_deref(), may)
+        });
         if let Some(planned) = &planned {
             job.plan_at(planned);
         }
