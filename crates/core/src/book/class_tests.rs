@@ -231,3 +231,52 @@ fn a_job_whose_terms_change_keeps_its_class() {
     assert_eq!(book.nodes[0].whole, 0.0);
     assert!(book.nodes[0].committed.abs() < 1e-12);
 }
+
+/// A node of two processors whose jobs have these estimates and deadlines, under a policy that takes more than shares that add up.
+fn in_deadline_order(jobs: &[(f64, f64)]) -> Book {
+    let mut book = book(AnyPolicy::LibraAdaptive(LibraAdaptive::default()), 1);
+    for (index, &(estimate, deadline)) in jobs.iter().enumerate() {
+        let admitted = book.admit(&of(Class::Deadline, estimate, deadline), 0.0);
+        let token = admitted
+            .expect("in the order of deadlines all end in time")
+            .token;
+        let id = index.to_string();
+        book.bind(token, &id, 0.0).expect("ours");
+        book.started(&id, 0.0).expect("ours");
+    }
+    book
+}
+
+#[test]
+fn no_start_is_planned_behind_shares_that_do_not_add_up_until_then() {
+    // Until 11 the first two have both processors, and 18 seconds of work remain until 20: more than one processor can do.
+    let behind = [(6.0, 20.0); 3];
+    let book = in_deadline_order(&[&[(10.0, 10.0), (10.0, 11.0)], &behind[..]].concat());
+    assert!(book.committed("n0").expect("ours") > 2.8);
+    let planned = |deadline| {
+        let planned = book.plan(&of(Class::Dedicated, 9.0, deadline), None);
+        planned.map(|planned| planned.starts_by)
+    };
+    assert_eq!(planned(21.0), None);
+    assert_eq!(planned(30.0), None);
+    // Where they do add up, others have what is left beside one of them.
+    let book = in_deadline_order(&[&[(9.0, 10.0)], &behind[..]].concat());
+    let planned = book.plan(&of(Class::Dedicated, 9.0, 21.0), None);
+    assert_eq!(planned.map(|planned| planned.starts_by), Some(10.0));
+}
+
+#[test]
+fn who_comes_before_a_planned_start_leaves_the_others_what_they_need_beside_it() {
+    // 20 seconds of work until 20, all that one processor can do; the other one is whole from 10 on.
+    let mut book = in_deadline_order(&[&[(9.0, 10.0)][..], &[(5.0, 20.0); 4]].concat());
+    let planned = book.plan(&of(Class::Dedicated, 10.0, 20.0), None);
+    let planned = planned.expect("a share of each fits beside it");
+    assert_eq!(planned.starts_by, 10.0);
+    book.promise(&of(Class::Dedicated, 10.0, 20.0), &planned);
+    // It would be done when that begins, and the others would have 20 of 38 seconds behind them.
+    let comes = of(Class::Deadline, 9.0, 10.0);
+    assert!(book.admit(&comes, 0.0).is_err());
+    book.ended("0", 1.0).expect("ours");
+    assert!(book.admit(&of(Class::Deadline, 3.0, 15.0), 1.0).is_err());
+    assert!(book.admit(&of(Class::Deadline, 3.0, 30.0), 1.0).is_ok());
+}

@@ -135,7 +135,11 @@ impl Nodes<'_> {
     fn in_its_time<'b>(&'b self, node: BookNode<'b>, request: &Request) -> BookNode<'b> {
         let book = self.book;
         let length = book.length(request, self.slowest.unwrap_or(node.node.spec.rating));
-        let peak = book.peak(node.index, self.at, self.at + length, &self.assumed);
+        let (from, until) = (self.at, self.at + length);
+        let peak = match request.terms.class.is_whole() {
+            true => book.peak_beside_shares(node.index, from, until, &self.assumed),
+            false => book.peak_beside_whole(node.index, from, until, &self.assumed),
+        };
         let own = (self.assumed.without).map_or(0, |key| {
             let job = book.job(key);
             let here = job.places.iter().filter(|p| p.node as usize == node.index);

@@ -278,7 +278,7 @@ impl Book {
     ) -> bool {
         let job = self.job(key);
         // Under the other policies jobs with shares were taken for what is left beside whole processors, however their shares add up.
-        let by_sums = self.admission.admission.policy.goes_by_sums().is_some();
+        let by_sums = self.shares_add_up();
         job.places.iter().all(|place| {
             let index = place.node as usize;
             let others: f64 = (self.tenants(index))
@@ -444,6 +444,53 @@ impl Book {
                 committed: most.committed.max(at.committed),
                 whole: most.whole.max(at.whole),
             })
+    }
+
+    /// As [`Book::peak`], for a job that is to have whole processors then. Where jobs with shares need not add up, a node is full for it if they do not
+    /// at some moment before: somebody falls behind its share meanwhile, and needs more then.
+    pub(super) fn peak_beside_shares(
+        &self,
+        node: usize,
+        from: f64,
+        until: f64,
+        assumed: &Assumed<'_>,
+    ) -> InUse {
+        let mut peak = self.peak(node, from, until, assumed);
+        if from > self.now && !self.shares_add_up() {
+            let before = self.peak(node, self.now, from, assumed);
+            let processors = self.nodes[node].spec.processors;
+            let has_shares = (self.tenants(node)).any(|(key, _)| !self.job(key).has_whole());
+            if has_shares && before.committed > processors * (1.0 + TOLERANCE) {
+                peak.committed = peak.committed.max(processors);
+            }
+        }
+        peak
+    }
+
+    /// As [`Book::peak`], for a job that is to have a share. Where those need not add up, all of them together are judged by what is left of the node,
+    /// until the last of them is done.
+    pub(super) fn peak_beside_whole(
+        &self,
+        node: usize,
+        from: f64,
+        until: f64,
+        assumed: &Assumed<'_>,
+    ) -> InUse {
+        let mut peak = self.peak(node, from, until, assumed);
+        if !self.shares_add_up() {
+            let last = (self.tenants(node))
+                .filter(|&(key, _)| !self.job(key).has_whole())
+                .map(|(key, place)| self.time_of(key, place, assumed).1)
+                .filter(|until| until.is_finite())
+                .fold(until, f64::max);
+            peak.whole = self.peak(node, from, last, assumed).whole;
+        }
+        peak
+    }
+
+    /// Whether jobs with shares are taken where those fit beside each other. Else a policy looks at each of them.
+    fn shares_add_up(&self) -> bool {
+        self.admission.admission.policy.goes_by_sums().is_some()
     }
 
     /// What is in use on a node at a moment, by what is promised.
