@@ -8,7 +8,7 @@
 //! once, when it is known, to an [`Observer`]; nothing is kept of a job that has ended.
 
 pub mod aroma;
-pub mod dedicated;
+pub mod classes;
 pub mod experiment;
 pub mod gang;
 pub mod groups;

@@ -4,7 +4,7 @@
 
 use super::Scheduler;
 use super::aroma::{self, Aroma};
-use super::dedicated::Dedicated;
+use super::classes::{Classes, Dedicated};
 use super::gang::Gang;
 use super::queue::{Conservative, Dropping, Easy, Edf, Fifo, Order};
 use super::recorded::{self, Recorded};
@@ -29,7 +29,7 @@ pub struct Options {
     pub gang: GangOptions,
 }
 
-/// What `libra-gang` is told besides; of it `libra-dedicated` is told who may be suspended.
+/// What `libra-gang` is told besides; of it `libra-classes` and `libra-dedicated` are told who may be suspended.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct GangOptions {
     /// Who may be suspended.
@@ -50,7 +50,26 @@ pub struct Known {
     pub name: &'static str,
     /// What it does, in a line.
     pub summary: &'static str,
+    /// How batch systems are told to use it; None if none can be.
+    pub installed: Option<Installed>,
     make: fn(&Options) -> AnyScheduler,
+}
+
+/// How a site has a policy, in the words of its configuration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Installed {
+    /// `policy` of `[admission]`.
+    pub policy: &'static str,
+    /// The key of `[class]` that makes jobs dedicated.
+    pub dedicated: Option<&'static str>,
+}
+
+/// By its name alone.
+const fn policy(policy: &'static str) -> Option<Installed> {
+    Some(Installed {
+        policy,
+        dedicated: None,
+    })
 }
 
 impl Known {
@@ -61,40 +80,47 @@ impl Known {
 }
 
 /// All of them, in the order in which they are listed.
-pub const ALL: [Known; 14] = [
+pub const ALL: [Known; 15] = [
     Known {
         name: recorded::NAME,
         summary: "what the log really did, by its own waiting times",
+        installed: None,
         make: |_| Box::new(Recorded),
     },
     Known {
         name: "fifo",
         summary: "strict order of submission, no admission",
+        installed: None,
         make: |_| Box::new(Fifo),
     },
     Known {
         name: "easy",
         summary: "backfilling behind one reservation, as PBS and Slurm sites run it",
+        installed: None,
         make: |_| Box::new(Easy),
     },
     Known {
         name: "edf",
         summary: "earliest deadline first, refused when it can no longer be met",
+        installed: None,
         make: |_| Box::new(Edf),
     },
     Known {
         name: "easy-drop",
         summary: "easy, and jobs that can no longer be in time are dropped",
+        installed: None,
         make: |options| dropping(Order::Submission, options),
     },
     Known {
         name: "edf-backfill",
         summary: "the same in the order of deadlines",
+        installed: None,
         make: |options| dropping(Order::Deadline, options),
     },
     Known {
         name: "conservative",
         summary: "a reservation for each job, refused where that ends after its deadline",
+        installed: None,
         make: |options| {
             let estimate_margin = options.admission.estimate_margin;
             Box::new(Conservative { estimate_margin })
@@ -103,16 +129,19 @@ pub const ALL: [Known; 14] = [
     Known {
         name: "libra",
         summary: "proportional shares that fit into the nodes (2004)",
+        installed: policy("libra"),
         make: |options| shared(libra(options), options),
     },
     Known {
         name: "libra-sla",
         summary: "no node earns less, penalties of soft jobs counted (2005)",
+        installed: policy("libra-sla"),
         make: |options| shared(LibraSla, options),
     },
     Known {
         name: "libra-risk",
         summary: "projected forward, nobody on the node is late (2006)",
+        installed: policy("libra-risk"),
         make: |options| {
             let spare_is_shared = options.spare == Spare::Shared;
             shared(
@@ -127,21 +156,43 @@ pub const ALL: [Known; 14] = [
     Known {
         name: "libra-adaptive",
         summary: "every node works in the order of deadlines, and all end in time",
+        installed: policy("libra-adaptive"),
         make: |options| shared(LibraAdaptive::default(), options),
     },
     Known {
         name: "libra-gang",
         summary: "whole processors for coupled jobs, in the order of deadlines, suspended and planned so that all end in time",
+        installed: None,
         make: |options| Box::new(gang(options)),
     },
     Known {
         name: "libra-dedicated",
         summary: "whole processors at once or from a planned start, as PBS and Slurm give them to dedicated jobs",
-        make: |options| Box::new(dedicated(options)),
+        installed: Some(Installed {
+            policy: "libra",
+            dedicated: Some("default"),
+        }),
+        make: |options| {
+            let policy = AnyPolicy::Libra(libra(options));
+            classes(Dedicated::All, policy, options)
+        },
+    },
+    Known {
+        name: "libra-classes",
+        summary: "dedicated if processes wait for each other, else as libra-adaptive, on one cluster, as PBS and Slurm have both",
+        installed: Some(Installed {
+            policy: "libra-adaptive",
+            dedicated: Some("several"),
+        }),
+        make: |options| {
+            let policy = AnyPolicy::LibraAdaptive(LibraAdaptive::default());
+            classes(Dedicated::Coupled, policy, options)
+        },
     },
     Known {
         name: "aroma",
         summary: "processors shared round robin; a job is mapped when it comes, by its deadline (2004)",
+        installed: None,
         make: |_| Box::new(Aroma::new(aroma::by_deadline)),
     },
 ];
@@ -154,8 +205,8 @@ pub const DEFAULT: [&str; 9] = [
     "edf-backfill",
     "conservative",
     "libra",
-    "libra-risk",
     "libra-adaptive",
+    "libra-classes",
     "libra-gang",
 ];
 
@@ -187,15 +238,17 @@ pub(super) fn gang(options: &Options) -> Gang {
     }
 }
 
-/// The rule for dedicated jobs as it was configured.
-fn dedicated(options: &Options) -> Dedicated {
-    Dedicated {
+/// The rule of batch systems as it was configured, with this policy for jobs with shares.
+fn classes(dedicated: Dedicated, policy: AnyPolicy, options: &Options) -> AnyScheduler {
+    Box::new(Classes {
         admission: Admission {
-            policy: AnyPolicy::Libra(libra(options)),
+            policy,
             ..options.admission
         },
+        spare: options.spare,
+        dedicated,
         suspends: options.gang.suspend == Suspend::Memory,
-    }
+    })
 }
 
 fn shared<P: Policy + Copy + Send + 'static>(policy: P, options: &Options) -> AnyScheduler {

@@ -203,7 +203,7 @@ pub struct RulesArgs {
     #[arg(long, value_name = "HOW", value_enum, default_value_t = Waiting::Block)]
     pub waiting: Waiting,
 
-    /// Whether libra-gang and libra-dedicated suspend jobs behind earlier deadlines
+    /// Whether libra-gang, libra-classes and libra-dedicated suspend jobs behind earlier deadlines
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = Suspend::Memory)]
     pub suspend: Suspend,
 

@@ -1,9 +1,10 @@
-//! Dedicated jobs as batch systems have them: the book that admits in PBS and Slurm ([`libra_core::book`]) decides all of it. Every job is of class
-//! dedicated: it has whole processors at once, or a planned start, or it is refused. Here is the time that the book is asked at, and the true run times.
+//! One cluster for jobs of two classes, as batch systems have them: the book that admits in PBS and Slurm ([`libra_core::book`]) decides all of it. A job of
+//! class dedicated has whole processors at once, or a planned start, or it is refused; all others have shares. A processor is whole or shared at a time, by
+//! plan: the book counts both. Here is the time that the book is asked at, and the true run times.
 //!
 //! - What the server of a batch system does around the book is done here in its order ([`Simulation::submit`], [`Simulation::begin`]): now, else a planned
 //!   start, else one in front of jobs with later deadlines that stand still meanwhile, where the site lets them.
-//! - Nothing takes time but the jobs: whoever is let begin runs, and whoever is to stand still does.
+//! - Nothing takes time but the jobs: whoever is let begin runs, whoever is to stand still does, and the book is told at once how far jobs with shares are.
 //! - At one time all ends come first, then those go on that stand still and fit, then planned jobs begin in the order of their latest starts, then jobs
 //!   are submitted.
 //! - Nobody is stopped for having outlived its estimate; what it has then is in [`site`].
@@ -16,26 +17,49 @@ mod tests;
 use super::{Machine, Observer, Scheduler};
 use libra_core::book::{Admitted, Book, DEFAULT_PROVISIONAL, Planned};
 use libra_core::decision::admission::Admission;
+use libra_core::decision::allotment::Spare;
 use libra_core::decision::class::Class;
 use libra_core::decision::curve::with_deadline;
 use libra_core::decision::job::{LONGEST, Request, Shape, Terms};
 use libra_core::decision::refusal::Category;
 use libra_core::decision::service::{ClassAdmission, ClassRules};
 use libra_workload::Job;
-use site::Site;
+use site::{SharesRule, Site};
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
 /// Seconds for which one that is due waits for its processors before another start is looked for, as in a batch server.
 const PATIENCE: f64 = 30.0;
 
-/// The rule for dedicated jobs.
+/// The rule for jobs of both classes.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Dedicated {
-    /// Prices, choice of nodes and margin on estimates.
+pub struct Classes {
+    /// Prices, choice of nodes and margin on estimates, and the policy of jobs with shares: one that accepts no delays.
     pub admission: Admission,
+    /// Who gets the time that no job with a share needs.
+    pub spare: Spare,
+    /// Who is dedicated.
+    pub dedicated: Dedicated,
     /// Dedicated jobs stand still for others with earlier deadlines.
     pub suspends: bool,
+}
+
+/// Which jobs are of class dedicated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dedicated {
+    /// Those of more than one processor whose processes wait for each other.
+    Coupled,
+    /// All.
+    All,
+}
+
+impl Dedicated {
+    fn class_of(self, job: &Job) -> Class {
+        match self {
+            Dedicated::Coupled if !job.coupled || job.processors < 2 => Class::Deadline,
+            Dedicated::Coupled | Dedicated::All => Class::Dedicated,
+        }
+    }
 }
 
 /// A moment at which a job begins or goes on at the latest. The greatest is the first one.
@@ -60,6 +84,7 @@ impl PartialOrd for Due {
 }
 
 struct Simulation<'a> {
+    rule: Classes,
     book: Book,
     site: Site<'a>,
     now: f64,
@@ -72,7 +97,7 @@ struct Simulation<'a> {
     given_back: Vec<usize>,
 }
 
-impl Scheduler for Dedicated {
+impl Scheduler for Classes {
     fn run(&mut self, jobs: &[Job], machine: &Machine, observer: &mut dyn Observer) {
         let mut simulation = Simulation::new(self, jobs, machine, observer);
         while simulation.step() {}
@@ -85,7 +110,7 @@ impl Scheduler for Dedicated {
 
 impl<'a> Simulation<'a> {
     fn new(
-        rule: &Dedicated,
+        rule: &Classes,
         jobs: &'a [Job],
         machine: &'a Machine,
         observer: &'a mut dyn Observer,
@@ -104,9 +129,15 @@ impl<'a> Simulation<'a> {
             // Machines are checked with the setting; on a node that the book does not take nobody runs.
             let _ = book.set_node(&index.to_string(), *spec, true);
         }
+        let shares = SharesRule {
+            policy: rule.admission.policy,
+            spare: rule.spare,
+            margin: rule.admission.estimate_margin,
+        };
         Simulation {
+            rule: *rule,
             book,
-            site: Site::new(jobs, machine, rule.admission.estimate_margin, observer),
+            site: Site::new(jobs, machine, shares, observer),
             now: 0.0,
             next: 0,
             due: BinaryHeap::new(),
@@ -126,6 +157,7 @@ impl<'a> Simulation<'a> {
         }
         self.now = self.now.max(time);
         self.end_jobs();
+        self.tell_progress();
         self.let_begin();
         while (jobs.get(self.next)).is_some_and(|job| job.submit <= self.now) {
             self.submit(self.next);
@@ -150,6 +182,15 @@ impl<'a> Simulation<'a> {
         }
     }
 
+    /// The book is told how far those with shares are that it could not know of.
+    fn tell_progress(&mut self) {
+        let (book, now) = (&mut self.book, self.now);
+        self.site.tell_progress(now, |index, node, cput| {
+            let told = book.progress(&index.to_string(), Some(&node.to_string()), cput, now);
+            debug_assert!(told.is_ok(), "{told:?}");
+        });
+    }
+
     /// Those that stand still go on and planned jobs begin, until nobody else can.
     fn let_begin(&mut self) {
         while std::mem::take(&mut self.ask) {
@@ -168,7 +209,7 @@ impl<'a> Simulation<'a> {
     }
 
     fn submit(&mut self, index: usize) {
-        let request = request(&self.site.jobs[index]);
+        let request = self.request(index);
         self.book.advance(self.now);
         let rules = self.book.admission().rules;
         let refused = match rules.check(&request) {
@@ -239,7 +280,7 @@ impl<'a> Simulation<'a> {
         if starts_by > self.now && f64::from(job.processors) > self.site.free() + 0.5 {
             return;
         }
-        let request = request(job);
+        let request = self.request(index);
         let left = request.terms.deadline_after(self.now - job.submit);
         if left <= 0.0 {
             return self.give_back(index);
@@ -286,7 +327,7 @@ impl<'a> Simulation<'a> {
 
     /// One whose promise was given back runs, if it fits beside all that is promised.
     fn run_without_promise(&mut self, index: usize) {
-        let mut request = with_deadline(&request(&self.site.jobs[index]), LONGEST / 2.0);
+        let mut request = with_deadline(&self.request(index), LONGEST / 2.0);
         request.terms.budget = f64::INFINITY;
         match self.book.admit(&request, self.now) {
             Ok(admitted) => {
@@ -306,28 +347,36 @@ impl<'a> Simulation<'a> {
     fn starts(&mut self, index: usize, admitted: &Admitted) {
         let started = self.book.started(&index.to_string(), self.now);
         debug_assert!(started.is_ok(), "{started:?}");
-        (self.site).begin(index, admitted.price, &admitted.places, self.now);
+        let class = self.rule.dedicated.class_of(&self.site.jobs[index]);
+        (self.site).begin(
+            index,
+            class.is_whole(),
+            admitted.price,
+            &admitted.places,
+            self.now,
+        );
+    }
+
+    /// A job as it is submitted.
+    fn request(&self, index: usize) -> Request {
+        let job = &self.site.jobs[index];
+        Request {
+            terms: Terms {
+                class: self.rule.dedicated.class_of(job),
+                ..job.terms
+            },
+            shape: Shape {
+                chunks: job.processors,
+                processors_per_chunk: 1,
+                memory_per_chunk: job.memory,
+                scatter: false,
+                ..Shape::default()
+            },
+        }
     }
 }
 
 /// What the book calls a job: its index in the workload.
 fn index_of(id: impl AsRef<str>) -> usize {
     id.as_ref().parse().unwrap_or(usize::MAX)
-}
-
-/// A job as it is submitted.
-fn request(job: &Job) -> Request {
-    Request {
-        terms: Terms {
-            class: Class::Dedicated,
-            ..job.terms
-        },
-        shape: Shape {
-            chunks: job.processors,
-            processors_per_chunk: 1,
-            memory_per_chunk: job.memory,
-            scatter: false,
-            ..Shape::default()
-        },
-    }
 }

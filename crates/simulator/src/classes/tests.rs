@@ -1,3 +1,5 @@
+mod both;
+
 use super::*;
 use crate::schedulers::{self, GangOptions, Options};
 use crate::testing::job;
@@ -234,8 +236,10 @@ fn without_their_node(deadline: f64) -> (Vec<String>, Vec<usize>) {
     ];
     let machine = Machine::uniform(2, 1);
     let mut told = Told::default();
-    let rule = Dedicated {
+    let rule = Classes {
         admission: Admission::default(),
+        spare: Spare::Idle,
+        dedicated: Dedicated::All,
         suspends: true,
     };
     let mut simulation = Simulation::new(&rule, &jobs, &machine, &mut told);
@@ -328,7 +332,12 @@ fn check_work(told: &Told, jobs: &[Job], machine: &Machine) -> Result<(), TestCa
     let wanted: f64 = (ran.map(|fate| &jobs[fate.0]))
         .map(|job| job.run_time * f64::from(job.processors))
         .sum();
-    prop_assert!((done - wanted).abs() < 1e-6 * (1.0 + wanted));
+    prop_assert!(
+        (done - wanted).abs() < 1e-6 * (1.0 + wanted),
+        "{} {}",
+        done,
+        wanted
+    );
     let mut indices: Vec<usize> = told.fates.iter().map(|fate| fate.0).collect();
     indices.sort_unstable();
     prop_assert!(indices.into_iter().eq(0..jobs.len()), "each is told once");
