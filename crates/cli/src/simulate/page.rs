@@ -8,7 +8,7 @@ use libra_plots::scale::count;
 use libra_simulator::experiment::Run;
 use libra_simulator::recorded;
 use libra_simulator::report::page::Results as Figures;
-use libra_simulator::report::{Clock, PolicyRun, Report, Sweep};
+use libra_simulator::report::{Clock, PolicyRun, Report, SiteRules, Sweep};
 use libra_simulator::setting::{Parameter, Setting};
 use libra_simulator::shares::Waiting;
 use libra_units::duration;
@@ -64,7 +64,11 @@ pub fn page(results: &Results<'_>, runs: &[Run]) -> String {
         },
         facts: facts(results, &machine),
         notes: notes(results),
-        margin: setting.options.admission.estimate_margin,
+        rules: SiteRules {
+            margin: setting.options.admission.estimate_margin,
+            suspends: setting.options.gang.suspend == Suspend::Memory,
+            coupled: setting.model.coupled != Coupled::Never,
+        },
     }
     .html()
 }

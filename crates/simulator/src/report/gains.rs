@@ -4,15 +4,13 @@ use super::parts::section;
 use super::run::{self, PolicyRun, words};
 use crate::groups::{GROUPS, Groups};
 use crate::recorded;
+use crate::schedulers::{self, Installed};
 use crate::summary::Measure;
 use crate::sums::Spread;
 use libra_plots::figure::Table;
 use libra_plots::markup::Escaped;
 use libra_plots::scale::count;
 use maud::{Markup, html};
-
-/// Policies of Libra that batch systems can run, by their names in the configuration.
-const INSTALLABLE: [&str; 4] = ["libra", "libra-sla", "libra-risk", "libra-adaptive"];
 
 /// Differences below so many points of a percent are not told as a gain or a loss.
 const NOTABLE: f64 = 0.5;
@@ -229,38 +227,62 @@ fn said(changes: &[(f64, &str)], before: &str) -> String {
     )
 }
 
-/// What to write into the configuration for the policy that keeps most deadlines. `margin`: on estimates, as it was run with.
-pub(super) fn configuration(runs: &[PolicyRun], margin: f64) -> Option<Markup> {
+/// What the lines for the configuration say besides the policy: as it was run.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SiteRules {
+    /// Part by which estimates were stretched.
+    pub margin: f64,
+    /// Dedicated jobs stand still for earlier deadlines.
+    pub suspends: bool,
+    /// Processes of some jobs wait for each other.
+    pub coupled: bool,
+}
+
+/// What to write into the configuration for the policy that keeps most deadlines.
+pub(super) fn configuration(runs: &[PolicyRun], rules: &SiteRules) -> Option<Markup> {
     let proposed = Proposal::of(runs)?.proposed;
-    let installable = best(
-        runs.iter()
-            .filter(|run| INSTALLABLE.contains(&run.name.as_str())),
-    );
-    let simulated = !INSTALLABLE.contains(&proposed.name.as_str());
+    let best = best(runs.iter().filter(|run| installed(run).is_some()));
+    let lines = best.and_then(|run| Some((run, lines(installed(run)?, rules))));
     Some(section(
         "To have it",
         &html! {
-            @if simulated {
+            @if installed(proposed).is_none() {
                 p { (Escaped(&format!(
                     "{} is simulated so far; no batch system can be told to use it yet.{}",
                     proposed.name,
-                    installable.map_or(String::new(), |run| format!(" Of those that can be installed {} keeps most: {}.", run.name, spread(run)))
+                    best.map_or(String::new(), |run| format!(" Of those that can be installed {} keeps most: {}.", run.name, spread(run)))
                 ))) }
             }
-            @if let Some(run) = installable {
-                p { "In libra.toml, on the side that admits jobs and on its hosts:" }
-                pre { (Escaped(&lines(&run.name, margin))) }
+            @if let Some((run, lines)) = lines {
+                p { (Escaped(&format!("For {}, in libra.toml, on the side that admits jobs and on its hosts:", run.name))) }
+                pre { (Escaped(&lines)) }
             }
         },
     ))
 }
 
-fn lines(policy: &str, margin: f64) -> String {
-    let percent = margin * 100.0;
+/// How a batch system is told to use the policy of a run.
+fn installed(run: &PolicyRun) -> Option<Installed> {
+    schedulers::find(&run.name).ok()?.installed
+}
+
+fn lines(installed: Installed, rules: &SiteRules) -> String {
+    let Installed { policy, dedicated } = installed;
+    let percent = rules.margin * 100.0;
     let mut text = format!("[admission]\npolicy = \"{policy}\"\nestimate-margin = \"{percent}%\"");
     if matches!(policy, "libra-risk" | "libra-adaptive") {
         // As it was simulated.
         text += "\nestimate-above-deadline = \"conditional\"";
+    }
+    // Of jobs that wait for nobody none was dedicated for having several processors.
+    let dedicated = dedicated.filter(|key| rules.coupled || *key != "several");
+    if let Some(key) = dedicated {
+        text += &format!("\n\n[class]\n{key} = \"dedicated\"");
+        text += if rules.suspends {
+            "\nsuspend = \"memory\""
+        } else {
+            ""
+        };
     }
     text
 }

@@ -14,6 +14,7 @@ pub mod sweep;
 mod tests;
 
 pub use clock::Clock;
+pub use gains::SiteRules;
 pub use grid::Promises;
 pub use page::{Report, Results};
 pub use run::PolicyRun;

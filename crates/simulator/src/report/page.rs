@@ -2,7 +2,7 @@
 
 use super::clock::Clock;
 use super::detail;
-use super::gains;
+use super::gains::{self, SiteRules};
 pub use super::parts::{bullets, section};
 use super::run::{self, Columns, PolicyRun, words};
 use super::sweep::Sweep;
@@ -37,8 +37,8 @@ pub struct Report {
     pub facts: Vec<(String, String)>,
     /// What it rests on, besides what is true of every simulation: shown beside the result, in the same size.
     pub notes: Vec<String>,
-    /// Part by which estimates were stretched.
-    pub margin: f64,
+    /// What a site would write besides the policy.
+    pub rules: SiteRules,
 }
 
 impl Report {
@@ -48,7 +48,7 @@ impl Report {
             Results::Runs(runs) => {
                 let results = html! {
                     @if let Some(gains) = gains::gains(runs) { (gains) }
-                    @if let Some(lines) = gains::configuration(runs, self.margin) { (lines) }
+                    @if let Some(lines) = gains::configuration(runs, &self.rules) { (lines) }
                     (section("All measures", &all_measures(runs).html()))
                     @for figure in self.figures(runs) { (figure.html()) }
                 };

@@ -132,7 +132,11 @@ fn report(title: &str, results: Results) -> Report {
         clock: Clock::FirstJob,
         facts: vec![(title.to_string(), title.to_string())],
         notes: vec![title.to_string()],
-        margin: 0.05,
+        rules: SiteRules {
+            margin: 0.05,
+            suspends: true,
+            coupled: true,
+        },
     }
 }
 
@@ -160,6 +164,31 @@ fn a_page_is_complete_and_asks_for_nothing() {
         );
     }
     assert_eq!(page, report("A log", Results::Runs(runs)).html());
+}
+
+#[test]
+fn a_page_says_how_a_site_has_it() {
+    let page = |name: &str, coupled: bool| {
+        let mut report = report("A log", Results::Runs(vec![run(name, 1)]));
+        report.rules.coupled = coupled;
+        report.html().replace("&quot;", "\"")
+    };
+    let classes = page("libra-classes", true);
+    for line in [
+        "policy = \"libra-adaptive\"",
+        "estimate-margin = \"5%\"",
+        "[class]",
+        "several = \"dedicated\"",
+        "suspend = \"memory\"",
+    ] {
+        assert!(classes.contains(line), "{line}");
+    }
+    // Nobody was dedicated.
+    assert!(!page("libra-classes", false).contains("[class]"));
+    let dedicated = page("libra-dedicated", false);
+    assert!(dedicated.contains("\ndefault = \"dedicated\""));
+    let gang = page("libra-gang", true);
+    assert!(gang.contains("simulated so far") && !gang.contains("[admission]"));
 }
 
 #[test]
