@@ -232,51 +232,88 @@ fn a_job_whose_terms_change_keeps_its_class() {
     assert!(book.nodes[0].committed.abs() < 1e-12);
 }
 
-/// A node of two processors whose jobs have these estimates and deadlines, under a policy that takes more than shares that add up.
-fn in_deadline_order(jobs: &[(f64, f64)]) -> Book {
+/// A node of so many processors under a policy that takes more than shares that add up.
+fn in_deadline_order(processors: f64) -> Book {
     let mut book = book(AnyPolicy::LibraAdaptive(LibraAdaptive::default()), 1);
-    for (index, &(estimate, deadline)) in jobs.iter().enumerate() {
-        let admitted = book.admit(&of(Class::Deadline, estimate, deadline), 0.0);
-        let token = admitted
-            .expect("in the order of deadlines all end in time")
-            .token;
-        let id = index.to_string();
-        book.bind(token, &id, 0.0).expect("ours");
-        book.started(&id, 0.0).expect("ours");
-    }
+    let spec = NodeSpec {
+        processors,
+        ..book.nodes[0].spec
+    };
+    book.set_node("n0", spec, true).expect("ours");
     book
 }
 
-#[test]
-fn no_start_is_planned_behind_shares_that_do_not_add_up_until_then() {
-    // Until 11 the first two have both processors, and 18 seconds of work remain until 20: more than one processor can do.
-    let behind = [(6.0, 20.0); 3];
-    let book = in_deadline_order(&[&[(10.0, 10.0), (10.0, 11.0)], &behind[..]].concat());
-    assert!(book.committed("n0").expect("ours") > 2.8);
-    let planned = |deadline| {
-        let planned = book.plan(&of(Class::Dedicated, 9.0, deadline), None);
-        planned.map(|planned| planned.starts_by)
-    };
-    assert_eq!(planned(21.0), None);
-    assert_eq!(planned(30.0), None);
-    // Where they do add up, others have what is left beside one of them.
-    let book = in_deadline_order(&[&[(9.0, 10.0)], &behind[..]].concat());
-    let planned = book.plan(&of(Class::Dedicated, 9.0, 21.0), None);
-    assert_eq!(planned.map(|planned| planned.starts_by), Some(10.0));
+/// Jobs with a share run from now on, each of so many slots, with an estimate and a deadline; or the first that is refused is told.
+fn run_all(book: &mut Book, jobs: &[(u32, f64, f64)], now: f64) -> Result<(), usize> {
+    for (index, &(slots, estimate, deadline)) in jobs.iter().enumerate() {
+        let mut request = of(Class::Deadline, estimate, deadline);
+        request.shape.processors_per_chunk = slots;
+        let admitted = book.admit(&request, now).map_err(|_| index)?;
+        let id = admitted.token.to_string();
+        book.bind(admitted.token, &id, now).expect("ours");
+        book.started(&id, now).expect("ours");
+    }
+    Ok(())
+}
+
+/// When a dedicated job would begin, of so many processors.
+fn begins_at(book: &Book, processors: u32, estimate: f64, deadline: f64) -> Option<f64> {
+    let mut request = of(Class::Dedicated, estimate, deadline);
+    request.shape.processors_per_chunk = processors;
+    Some(book.plan(&request, None)?.starts_by)
 }
 
 #[test]
-fn who_comes_before_a_planned_start_leaves_the_others_what_they_need_beside_it() {
+fn no_start_is_planned_beside_shares_that_do_not_add_up_until_then() {
+    // Until 11 the first two have both processors, and 18 seconds of work remain until 20: more than one processor can do.
+    let behind = [(1, 6.0, 20.0); 3];
+    let mut book = in_deadline_order(2.0);
+    let first = [(1, 10.0, 10.0), (1, 10.0, 11.0)];
+    assert_eq!(run_all(&mut book, &first, 0.0), Ok(()));
+    assert_eq!(run_all(&mut book, &behind, 0.0), Ok(()));
+    assert!(book.committed("n0").expect("ours") > 2.8);
+    assert_eq!(begins_at(&book, 1, 9.0, 21.0), None);
+    // All of them are done by 20.
+    assert_eq!(begins_at(&book, 1, 9.0, 30.0), Some(20.0));
+    assert_eq!(begins_at(&book, 2, 9.0, 30.0), Some(20.0));
+    // Where they do add up, others have what is left beside one of them.
+    let mut book = in_deadline_order(2.0);
+    assert_eq!(run_all(&mut book, &[(1, 9.0, 10.0)], 0.0), Ok(()));
+    assert_eq!(run_all(&mut book, &behind, 0.0), Ok(()));
+    assert_eq!(begins_at(&book, 1, 9.0, 21.0), Some(10.0));
+}
+
+/// A start is promised to a dedicated job.
+fn plan(book: &mut Book, processors: u32, estimate: f64, deadline: f64) -> f64 {
+    let mut request = of(Class::Dedicated, estimate, deadline);
+    request.shape.processors_per_chunk = processors;
+    let planned = book.plan(&request, None).expect("a share of each fits");
+    book.promise(&request, &planned);
+    planned.starts_by
+}
+
+#[test]
+fn who_comes_in_front_of_a_planned_start_leaves_the_others_what_they_need_beside_it() {
     // 20 seconds of work until 20, all that one processor can do; the other one is whole from 10 on.
-    let mut book = in_deadline_order(&[&[(9.0, 10.0)][..], &[(5.0, 20.0); 4]].concat());
-    let planned = book.plan(&of(Class::Dedicated, 10.0, 20.0), None);
-    let planned = planned.expect("a share of each fits beside it");
-    assert_eq!(planned.starts_by, 10.0);
-    book.promise(&of(Class::Dedicated, 10.0, 20.0), &planned);
+    let mut book = in_deadline_order(2.0);
+    assert_eq!(run_all(&mut book, &[(1, 9.0, 10.0)], 0.0), Ok(()));
+    assert_eq!(run_all(&mut book, &[(1, 5.0, 20.0); 4], 0.0), Ok(()));
+    assert_eq!(plan(&mut book, 1, 10.0, 20.0), 10.0);
     // It would be done when that begins, and the others would have 20 of 38 seconds behind them.
-    let comes = of(Class::Deadline, 9.0, 10.0);
-    assert!(book.admit(&comes, 0.0).is_err());
-    book.ended("0", 1.0).expect("ours");
-    assert!(book.admit(&of(Class::Deadline, 3.0, 15.0), 1.0).is_err());
-    assert!(book.admit(&of(Class::Deadline, 3.0, 30.0), 1.0).is_ok());
+    assert_eq!(run_all(&mut book, &[(1, 9.0, 10.0)], 0.0), Err(0));
+    book.ended("1", 1.0).expect("ours");
+    assert_eq!(run_all(&mut book, &[(1, 3.0, 15.0)], 1.0), Err(0));
+    assert_eq!(run_all(&mut book, &[(1, 8.0, 9.0)], 1.0), Ok(()));
+}
+
+#[test]
+fn shares_beside_a_planned_start_may_not_be_put_off_by_hosts_that_do_not_know_of_it() {
+    let mut book = in_deadline_order(10.0);
+    let first = [(3, 1.0, 1.0), (2, 10.0, 10.0)];
+    let long = (1, 17.8, 20.0);
+    assert_eq!(run_all(&mut book, &first, 0.0), Ok(()));
+    assert_eq!(run_all(&mut book, &[long; 3], 0.0), Ok(()));
+    assert_eq!(plan(&mut book, 3, 20.0, 30.0), 1.0);
+    // On seven processors all of them end in time, also if more came. But until 1 hosts have ten, and put the long ones off behind all others.
+    assert_eq!(run_all(&mut book, &[long; 3], 0.0), Err(2));
 }

@@ -67,6 +67,7 @@ pub(super) struct BookNode<'a> {
     open_slots: u32,
     committed: f64,
     whole: f64,
+    share_room: f64,
     memory_committed: u64,
     without: Option<usize>,
 }
@@ -93,6 +94,7 @@ impl Cluster for Nodes<'_> {
             open_slots,
             committed: node.committed,
             whole: node.whole,
+            share_room: f64::INFINITY,
             memory_committed: node.memory_committed,
             without: None,
         })
@@ -136,9 +138,13 @@ impl Nodes<'_> {
         let book = self.book;
         let length = book.length(request, self.slowest.unwrap_or(node.node.spec.rating));
         let (from, until) = (self.at, self.at + length);
-        let peak = match request.terms.class.is_whole() {
-            true => book.peak_beside_shares(node.index, from, until, &self.assumed),
-            false => book.peak_beside_whole(node.index, from, until, &self.assumed),
+        let is_whole = request.terms.class.is_whole();
+        let (peak, share_room) = match is_whole || book.shares_add_up() {
+            true => {
+                let peak = book.peak_beside_shares(node.index, from, until, &self.assumed);
+                (peak, f64::INFINITY)
+            }
+            false => book.room_beside_whole(node.index, until, &self.assumed),
         };
         let own = (self.assumed.without).map_or(0, |key| {
             let job = book.job(key);
@@ -148,6 +154,7 @@ impl Nodes<'_> {
         BookNode {
             committed: peak.committed,
             whole: peak.whole,
+            share_room,
             memory_committed: node.memory_committed.saturating_sub(own),
             without: self.assumed.without,
             ..node
@@ -190,6 +197,10 @@ impl NodeView for BookNode<'_> {
         self.whole
     }
 
+    fn share_room(&self) -> f64 {
+        self.share_room
+    }
+
     fn for_each_job(&self, mut show: impl FnMut(&JobOnNode)) {
         for (key, place) in self.book.tenants(self.index) {
             let job = self.book.job(key);
@@ -221,6 +232,10 @@ impl NodeView for Others<'_> {
 
     fn whole(&self) -> f64 {
         self.node.whole()
+    }
+
+    fn share_room(&self) -> f64 {
+        self.node.share_room()
     }
 
     fn for_each_job(&self, mut show: impl FnMut(&JobOnNode)) {
@@ -460,6 +475,7 @@ impl Book {
                         open_slots: u32::MAX,
                         committed: node.committed,
                         whole: node.whole,
+                        share_room: f64::INFINITY,
                         memory_committed: node.memory_committed,
                         without: None,
                     },

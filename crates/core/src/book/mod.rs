@@ -23,6 +23,7 @@
 
 mod admit;
 mod assumed;
+mod beside;
 mod booked_request;
 #[cfg(test)]
 mod class_tests;

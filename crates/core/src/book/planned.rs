@@ -10,7 +10,7 @@
 //!
 //! Invariants:
 //! - A job that is accepted fits beside all others at every moment of its own time, so nobody accepted later breaks a promise, and whatever ends
-//!   before a planned job begins may be accepted in front of it.
+//!   before a planned job begins may be accepted in front of it. Where a policy takes shares that do not add up, see [`super::beside`].
 //! - Processors are counted in their time. Memory, the batch system's own slots and consumables are counted from acceptance to end: whoever
 //!   outlives its estimate gives up its processors, and keeps its memory.
 //! - A planned job begins as soon as it fits, wherever. When it is due it begins by right: whoever is past all that is said above does not count.
@@ -27,7 +27,6 @@ use crate::decision::class::Class;
 use crate::decision::curve::with_deadline;
 use crate::decision::job::{Request, SHORTEST};
 use crate::decision::placement::{self, Placement};
-use crate::decision::policy::Policy;
 
 /// Who is done within so many seconds after a moment does not count there: sums of times are no more exact.
 pub(super) const SLACK: f64 = 0.01;
@@ -322,8 +321,11 @@ impl Book {
         };
         let job = self.job(key);
         let left = (job.request.terms).deadline_after(self.now - job.submitted);
-        left >= SHORTEST
-            && (self.fits_now(key, &with_deadline(&job.request.request(), left), allowed)).is_some()
+        let mut request = with_deadline(&job.request.request(), left);
+        // It is judged by the margin of now, and was promised by its own.
+        let margin = self.admission.admission.estimate_margin;
+        request.terms.estimate *= (1.0 + job.margin) / (1.0 + margin);
+        left >= SHORTEST && self.fits_now(key, &request, allowed).is_some()
     }
 
     /// A planned job that is overdue gets another start, if there is one that ends it in time.
@@ -426,19 +428,8 @@ impl Book {
     pub(super) fn peak(&self, node: usize, from: f64, until: f64, assumed: &Assumed<'_>) -> InUse {
         let from = from.max(self.now);
         // It grows only where somebody begins.
-        let starts = (self.tenants(node)).filter_map(|(key, place)| {
-            let later = self.job(key).later().is_some()
-                || assumed.go_on.iter().any(|(other, _)| *other == key);
-            let there = later && Some(key) != assumed.without;
-            there.then(|| self.time_of(key, place, assumed).0)
-        });
-        let within = |begins: &f64| from < *begins && *begins < until - SLACK;
         std::iter::once(from)
-            .chain(
-                starts
-                    .chain(assumed.comes.map(|comes| comes.from))
-                    .filter(within),
-            )
+            .chain(self.begins(node, from, until, assumed))
             .map(|at| self.in_use(node, at, assumed))
             .fold(InUse::default(), |most, at| InUse {
                 committed: most.committed.max(at.committed),
@@ -446,55 +437,27 @@ impl Book {
             })
     }
 
-    /// As [`Book::peak`], for a job that is to have whole processors then. Where jobs with shares need not add up, a node is full for it if they do not
-    /// at some moment before: somebody falls behind its share meanwhile, and needs more then.
-    pub(super) fn peak_beside_shares(
-        &self,
+    /// When somebody begins on a node or goes on there, after `from` and before `until`.
+    pub(super) fn begins<'a>(
+        &'a self,
         node: usize,
         from: f64,
         until: f64,
-        assumed: &Assumed<'_>,
-    ) -> InUse {
-        let mut peak = self.peak(node, from, until, assumed);
-        if from > self.now && !self.shares_add_up() {
-            let before = self.peak(node, self.now, from, assumed);
-            let processors = self.nodes[node].spec.processors;
-            let has_shares = (self.tenants(node)).any(|(key, _)| !self.job(key).has_whole());
-            if has_shares && before.committed > processors * (1.0 + TOLERANCE) {
-                peak.committed = peak.committed.max(processors);
-            }
-        }
-        peak
-    }
-
-    /// As [`Book::peak`], for a job that is to have a share. Where those need not add up, all of them together are judged by what is left of the node,
-    /// until the last of them is done.
-    pub(super) fn peak_beside_whole(
-        &self,
-        node: usize,
-        from: f64,
-        until: f64,
-        assumed: &Assumed<'_>,
-    ) -> InUse {
-        let mut peak = self.peak(node, from, until, assumed);
-        if !self.shares_add_up() {
-            let last = (self.tenants(node))
-                .filter(|&(key, _)| !self.job(key).has_whole())
-                .map(|(key, place)| self.time_of(key, place, assumed).1)
-                .filter(|until| until.is_finite())
-                .fold(until, f64::max);
-            peak.whole = self.peak(node, from, last, assumed).whole;
-        }
-        peak
-    }
-
-    /// Whether jobs with shares are taken where those fit beside each other. Else a policy looks at each of them.
-    fn shares_add_up(&self) -> bool {
-        self.admission.admission.policy.goes_by_sums().is_some()
+        assumed: &'a Assumed<'_>,
+    ) -> impl Iterator<Item = f64> + 'a {
+        let starts = (self.tenants(node)).filter_map(move |(key, place)| {
+            let later = self.job(key).later().is_some()
+                || assumed.go_on.iter().any(|(other, _)| *other == key);
+            let there = later && Some(key) != assumed.without;
+            there.then(|| self.time_of(key, place, assumed).0)
+        });
+        starts
+            .chain(assumed.comes.map(|comes| comes.from))
+            .filter(move |begins| from < *begins && *begins < until - SLACK)
     }
 
     /// What is in use on a node at a moment, by what is promised.
-    fn in_use(&self, node: usize, at: f64, assumed: &Assumed<'_>) -> InUse {
+    pub(super) fn in_use(&self, node: usize, at: f64, assumed: &Assumed<'_>) -> InUse {
         let mut sum = InUse::default();
         let mut add = |processors: f64, whole: bool| {
             sum.committed += processors;

@@ -1,7 +1,8 @@
-//! What is the same for every policy: how many chunks a node's memory, its consumables and its batch system take, and the most that a
-//! job wants of one node.
+//! What is the same for every policy: how many chunks a node's memory, its consumables and its batch system take, the most that a
+//! job wants of one node, and what is left beside jobs that are to come.
 
-use super::Obstacle;
+use super::{Obstacle, Offer};
+use crate::decision::TOLERANCE;
 use crate::decision::consumable::Scope;
 use crate::decision::job::Shape;
 use crate::decision::node::NodeView;
@@ -33,6 +34,31 @@ pub(super) fn most_chunks<N: NodeView>(node: &N, shape: &Shape) -> Result<u32, O
             free,
         }),
         Some(chunks) => Ok(most.min(chunks.min(u64::from(u32::MAX)) as u32)),
+    }
+}
+
+/// What a policy offers, of it as much as `room` processors hold, see [`NodeView::share_room`]. `processors`: the node's.
+///
+/// # Errors
+/// When they hold not even one chunk.
+pub(super) fn within_share_room(
+    offer: Offer,
+    room: f64,
+    processors: f64,
+) -> Result<Offer, Obstacle> {
+    if room == f64::INFINITY || offer.per_chunk <= 0.0 {
+        return Ok(offer);
+    }
+    // Room that exists only because sums do not add up exactly counts too.
+    match ((room + processors * TOLERANCE) / offer.per_chunk) as u32 {
+        0 => Err(Obstacle::Share {
+            needed: offer.per_chunk,
+            free: room,
+        }),
+        most => Ok(Offer {
+            chunks: offer.chunks.min(most),
+            ..offer
+        }),
     }
 }
 

@@ -213,6 +213,7 @@ struct AnyNode<'a> {
     committed: f64,
     memory_committed: u64,
     open_slots: u32,
+    share_room: f64,
     free_of: &'a FreeOf<'a>,
     jobs: &'a ShowJobs<'a>,
 }
@@ -246,7 +247,8 @@ impl NodeView for AnyNode<'_> {
 impl AnyPolicy {
     #[inline(never)]
     fn offer_of_any_node(&self, node: &AnyNode<'_>, request: &Request) -> Result<Offer, Obstacle> {
-        ask!(self, policy => policy.offer(node, request))
+        let offer = ask!(self, policy => policy.offer(node, request))?;
+        fit::within_share_room(offer, node.share_room, node.spec.processors)
     }
 }
 
@@ -261,6 +263,7 @@ impl Policy for AnyPolicy {
                     committed: node.committed() - node.whole(),
                     memory_committed: node.memory_committed(),
                     open_slots: node.open_slots(),
+                    share_room: node.share_room(),
                     free_of: &|what| node.free_of(what),
                     jobs: &|show| node.for_each_job(show),
                 },
