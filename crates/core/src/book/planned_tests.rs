@@ -160,6 +160,21 @@ fn what_was_promised_keeps_its_margin() {
 }
 
 #[test]
+fn whether_a_planned_job_could_begin_is_judged_by_its_own_margin() {
+    let mut book = one(1.0);
+    run(&mut book, "1", &dedicated(10.0, 1000.0, 1), 0.0);
+    assert_eq!(
+        promise(&mut book, "2", &dedicated(10.0, 22.0, 1), 0.0),
+        10.0
+    );
+    // With as much again it would not end in the 12 seconds that are left.
+    book.set_margin(Some(1.0));
+    assert!(!book.could_begin("2", None));
+    book.ended("1", 10.0).expect("there");
+    assert!(book.could_begin("2", None));
+}
+
+#[test]
 fn with_a_share_somebody_is_done_at_the_deadline() {
     let mut book = one(2.0);
     run(
