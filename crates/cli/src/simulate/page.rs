@@ -12,6 +12,7 @@ use libra_simulator::report::{Clock, PolicyRun, Report, SiteRules, Sweep};
 use libra_simulator::setting::{Parameter, Setting};
 use libra_simulator::shares::Waiting;
 use libra_units::duration;
+use libra_workload::Job;
 use libra_workload::coupled::Coupled;
 use libra_workload::deadlines::DeadlineModel;
 use libra_workload::terms::{Amounts, Estimates, TermsModel};
@@ -53,6 +54,10 @@ pub fn page(results: &Results<'_>, runs: &[Run]) -> String {
         true => format!("{jobs} jobs, submitted in {}", part.span()),
         false => format!("{jobs} jobs, submitted in {}, on {machine}", part.span()),
     };
+    let several = |coupled: bool| {
+        let is_one = |job: &&Job| job.processors > 1 && job.coupled == coupled;
+        results.made.jobs.iter().filter(is_one).count() as u64
+    };
     Report {
         title,
         subtitle,
@@ -67,7 +72,8 @@ pub fn page(results: &Results<'_>, runs: &[Run]) -> String {
         rules: SiteRules {
             margin: setting.options.admission.estimate_margin,
             suspends: setting.options.gang.suspend == Suspend::Memory,
-            coupled: setting.model.coupled != Coupled::Never,
+            coupled: several(true),
+            on_their_own: several(false),
         },
     }
     .html()

@@ -234,8 +234,10 @@ pub struct SiteRules {
     pub margin: f64,
     /// Dedicated jobs stand still for earlier deadlines.
     pub suspends: bool,
-    /// Processes of some jobs wait for each other.
-    pub coupled: bool,
+    /// Jobs of several processors whose processes wait for each other.
+    pub coupled: u64,
+    /// Those whose processes do not.
+    pub on_their_own: u64,
 }
 
 /// What to write into the configuration for the policy that keeps most deadlines.
@@ -256,10 +258,24 @@ pub(super) fn configuration(runs: &[PolicyRun], rules: &SiteRules) -> Option<Mar
             @if let Some((run, lines)) = lines {
                 p { (Escaped(&format!("For {}, in libra.toml, on the side that admits jobs and on its hosts:", run.name))) }
                 pre { (Escaped(&lines)) }
+                @if rules.is_mixed(run) {
+                    p { "Jobs of several processors whose processes do not wait for each other had shares here; with these lines they have them where they name their class, " code { "deadline" } "." }
+                }
             }
         },
     ))
 }
+
+impl SiteRules {
+    /// Whether `several` makes jobs dedicated that were not.
+    fn is_mixed(&self, run: &PolicyRun) -> bool {
+        let dedicated = installed(run).and_then(|installed| installed.dedicated);
+        dedicated == Some(SEVERAL) && self.coupled > 0 && self.on_their_own > 0
+    }
+}
+
+/// The key of `[class]` for jobs of several processors.
+const SEVERAL: &str = "several";
 
 /// How a batch system is told to use the policy of a run.
 fn installed(run: &PolicyRun) -> Option<Installed> {
@@ -275,7 +291,7 @@ fn lines(installed: Installed, rules: &SiteRules) -> String {
         text += "\nestimate-above-deadline = \"conditional\"";
     }
     // Of jobs that wait for nobody none was dedicated for having several processors.
-    let dedicated = dedicated.filter(|key| rules.coupled || *key != "several");
+    let dedicated = dedicated.filter(|key| rules.coupled > 0 || *key != SEVERAL);
     if let Some(key) = dedicated {
         text += &format!("\n\n[class]\n{key} = \"dedicated\"");
         text += if rules.suspends {

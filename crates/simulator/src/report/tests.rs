@@ -135,7 +135,8 @@ fn report(title: &str, results: Results) -> Report {
         rules: SiteRules {
             margin: 0.05,
             suspends: true,
-            coupled: true,
+            coupled: 90,
+            on_their_own: 0,
         },
     }
 }
@@ -168,26 +169,30 @@ fn a_page_is_complete_and_asks_for_nothing() {
 
 #[test]
 fn a_page_says_how_a_site_has_it() {
-    let page = |name: &str, coupled: bool| {
+    let page = |name: &str, coupled: u64, on_their_own: u64| {
         let mut report = report("A log", Results::Runs(vec![run(name, 1)]));
-        report.rules.coupled = coupled;
+        (report.rules.coupled, report.rules.on_their_own) = (coupled, on_their_own);
         report.html().replace("&quot;", "\"")
     };
-    let classes = page("libra-classes", true);
+    let classes = page("libra-classes", 1, 0);
     for line in [
         "policy = \"libra-adaptive\"",
         "estimate-margin = \"5%\"",
+        "estimate-above-deadline = \"conditional\"",
         "[class]",
         "several = \"dedicated\"",
         "suspend = \"memory\"",
     ] {
         assert!(classes.contains(line), "{line}");
     }
+    let names_class = "where they name their class";
+    assert!(!classes.contains(names_class));
+    assert!(page("libra-classes", 1, 1).contains(names_class));
     // Nobody was dedicated.
-    assert!(!page("libra-classes", false).contains("[class]"));
-    let dedicated = page("libra-dedicated", false);
+    assert!(!page("libra-classes", 0, 1).contains("[class]"));
+    let dedicated = page("libra-dedicated", 0, 1);
     assert!(dedicated.contains("\ndefault = \"dedicated\""));
-    let gang = page("libra-gang", true);
+    let gang = page("libra-gang", 1, 0);
     assert!(gang.contains("simulated so far") && !gang.contains("[admission]"));
 }
 
