@@ -264,23 +264,29 @@ fn begins_at(book: &Book, processors: u32, estimate: f64, deadline: f64) -> Opti
 }
 
 #[test]
-fn no_start_is_planned_beside_shares_that_do_not_add_up_until_then() {
+fn no_start_is_planned_beside_slots_that_would_not_find_a_whole_processor() {
     // Until 11 the first two have both processors, and 18 seconds of work remain until 20: more than one processor can do.
-    let behind = [(1, 6.0, 20.0); 3];
     let mut book = in_deadline_order(2.0);
     let first = [(1, 10.0, 10.0), (1, 10.0, 11.0)];
     assert_eq!(run_all(&mut book, &first, 0.0), Ok(()));
-    assert_eq!(run_all(&mut book, &behind, 0.0), Ok(()));
+    assert_eq!(run_all(&mut book, &[(1, 6.0, 20.0); 3], 0.0), Ok(()));
     assert!(book.committed("n0").expect("ours") > 2.8);
     assert_eq!(begins_at(&book, 1, 9.0, 21.0), None);
     // All of them are done by 20.
     assert_eq!(begins_at(&book, 1, 9.0, 30.0), Some(20.0));
     assert_eq!(begins_at(&book, 2, 9.0, 30.0), Some(20.0));
-    // Where they do add up, others have what is left beside one of them.
+    // A single slot has the other one.
     let mut book = in_deadline_order(2.0);
-    assert_eq!(run_all(&mut book, &[(1, 9.0, 10.0)], 0.0), Ok(()));
-    assert_eq!(run_all(&mut book, &behind, 0.0), Ok(()));
+    let jobs = [(1, 9.0, 10.0), (1, 6.0, 20.0)];
+    assert_eq!(run_all(&mut book, &jobs, 0.0), Ok(()));
     assert_eq!(begins_at(&book, 1, 9.0, 21.0), Some(10.0));
+    // These add up at every moment beside two processors from 10 on, and hosts are done with the first three at 7.26: two of three processors are used
+    // then until 10, and one is too few from there on.
+    let mut book = in_deadline_order(3.0);
+    assert_eq!(run_all(&mut book, &[(1, 6.6, 10.0); 3], 0.0), Ok(()));
+    assert_eq!(run_all(&mut book, &[(1, 10.0, 20.0); 2], 0.0), Ok(()));
+    assert_eq!(begins_at(&book, 2, 15.0, 30.0), None);
+    assert_eq!(begins_at(&book, 1, 15.0, 30.0), Some(10.0));
 }
 
 /// A start is promised to a dedicated job.
@@ -293,17 +299,18 @@ fn plan(book: &mut Book, processors: u32, estimate: f64, deadline: f64) -> f64 {
 }
 
 #[test]
-fn who_comes_in_front_of_a_planned_start_leaves_the_others_what_they_need_beside_it() {
-    // 20 seconds of work until 20, all that one processor can do; the other one is whole from 10 on.
+fn who_comes_in_front_of_a_planned_start_finds_a_whole_processor_beside_it_or_is_gone() {
     let mut book = in_deadline_order(2.0);
-    assert_eq!(run_all(&mut book, &[(1, 9.0, 10.0)], 0.0), Ok(()));
-    assert_eq!(run_all(&mut book, &[(1, 5.0, 20.0); 4], 0.0), Ok(()));
+    let jobs = [(1, 9.0, 10.0), (1, 15.0, 20.0)];
+    assert_eq!(run_all(&mut book, &jobs, 0.0), Ok(()));
     assert_eq!(plan(&mut book, 1, 10.0, 20.0), 10.0);
-    // It would be done when that begins, and the others would have 20 of 38 seconds behind them.
-    assert_eq!(run_all(&mut book, &[(1, 9.0, 10.0)], 0.0), Err(0));
-    book.ended("1", 1.0).expect("ours");
-    assert_eq!(run_all(&mut book, &[(1, 3.0, 15.0)], 1.0), Err(0));
-    assert_eq!(run_all(&mut book, &[(1, 8.0, 9.0)], 1.0), Ok(()));
+    // 9 seconds and 5 of the second one's before 10, on two processors.
+    assert_eq!(run_all(&mut book, &[(1, 7.0, 10.0)], 0.0), Err(0));
+    assert_eq!(run_all(&mut book, &[(1, 4.0, 10.0)], 0.0), Ok(()));
+    // The second one has the other processor then.
+    assert_eq!(run_all(&mut book, &[(1, 0.1, 15.0)], 0.0), Err(0));
+    book.ended("2", 0.0).expect("ours");
+    assert_eq!(run_all(&mut book, &[(1, 0.1, 15.0)], 0.0), Ok(()));
 }
 
 #[test]
@@ -314,6 +321,6 @@ fn shares_beside_a_planned_start_may_not_be_put_off_by_hosts_that_do_not_know_of
     assert_eq!(run_all(&mut book, &first, 0.0), Ok(()));
     assert_eq!(run_all(&mut book, &[long; 3], 0.0), Ok(()));
     assert_eq!(plan(&mut book, 3, 20.0, 30.0), 1.0);
-    // On seven processors all of them end in time, also if more came. But until 1 hosts have ten, and put the long ones off behind all others.
+    // On seven processors all of them would end in time. But until 1 hosts have ten, and put the long ones off behind all others.
     assert_eq!(run_all(&mut book, &[long; 3], 0.0), Err(2));
 }

@@ -1,6 +1,7 @@
 //! The book as a decision sees it, and a job judged anew under other terms.
 
 use super::assumed::Assumed;
+use super::in_use::InUse;
 use super::{Alarm, Allocation, Book, BookError, BookedJob, Node, Phase, check_seconds};
 use crate::decision::TOLERANCE;
 use crate::decision::admission::affordable;
@@ -67,7 +68,7 @@ pub(super) struct BookNode<'a> {
     open_slots: u32,
     committed: f64,
     whole: f64,
-    share_room: f64,
+    slots_beside_whole: f64,
     memory_committed: u64,
     without: Option<usize>,
 }
@@ -94,7 +95,7 @@ impl Cluster for Nodes<'_> {
             open_slots,
             committed: node.committed,
             whole: node.whole,
-            share_room: f64::INFINITY,
+            slots_beside_whole: f64::INFINITY,
             memory_committed: node.memory_committed,
             without: None,
         })
@@ -139,10 +140,15 @@ impl Nodes<'_> {
         let length = book.length(request, self.slowest.unwrap_or(node.node.spec.rating));
         let (from, until) = (self.at, self.at + length);
         let is_whole = request.terms.class.is_whole();
-        let (peak, share_room) = match is_whole || book.shares_add_up() {
+        let (peak, slots_beside_whole) = match is_whole || book.shares_add_up() {
             true => {
-                let peak = book.peak_beside_shares(node.index, from, until, &self.assumed);
-                (peak, f64::INFINITY)
+                let peak = book.peak(node.index, from, until, &self.assumed);
+                let committed = if is_whole {
+                    peak.by_slots
+                } else {
+                    peak.committed
+                };
+                (InUse { committed, ..peak }, f64::INFINITY)
             }
             false => book.room_beside_whole(node.index, until, &self.assumed),
         };
@@ -154,7 +160,7 @@ impl Nodes<'_> {
         BookNode {
             committed: peak.committed,
             whole: peak.whole,
-            share_room,
+            slots_beside_whole,
             memory_committed: node.memory_committed.saturating_sub(own),
             without: self.assumed.without,
             ..node
@@ -197,8 +203,8 @@ impl NodeView for BookNode<'_> {
         self.whole
     }
 
-    fn share_room(&self) -> f64 {
-        self.share_room
+    fn slots_beside_whole(&self) -> f64 {
+        self.slots_beside_whole
     }
 
     fn for_each_job(&self, mut show: impl FnMut(&JobOnNode)) {
@@ -234,8 +240,8 @@ impl NodeView for Others<'_> {
         self.node.whole()
     }
 
-    fn share_room(&self) -> f64 {
-        self.node.share_room()
+    fn slots_beside_whole(&self) -> f64 {
+        self.node.slots_beside_whole()
     }
 
     fn for_each_job(&self, mut show: impl FnMut(&JobOnNode)) {
@@ -475,7 +481,7 @@ impl Book {
                         open_slots: u32::MAX,
                         committed: node.committed,
                         whole: node.whole,
-                        share_room: f64::INFINITY,
+                        slots_beside_whole: f64::INFINITY,
                         memory_committed: node.memory_committed,
                         without: None,
                     },

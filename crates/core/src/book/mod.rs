@@ -33,6 +33,7 @@ pub mod figures;
 pub mod held_quote;
 pub mod held_quote_record;
 mod idle;
+mod in_use;
 #[cfg(test)]
 mod index_tests;
 mod judge;

@@ -19,6 +19,7 @@
 //! - One that stands still for another is planned like it, from when it goes on (see [`super::suspended`]).
 
 use super::assumed::Assumed;
+use super::in_use::InUse;
 use super::judge::Nodes;
 use super::{Admitted, Allocation, Book, BookedJob, Offer, Phase};
 use crate::decision::TOLERANCE;
@@ -52,14 +53,6 @@ pub struct GoesOn {
     pub id: String,
     /// Seconds.
     pub by: f64,
-}
-
-/// What is in use on a node, in processors.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(super) struct InUse {
-    pub committed: f64,
-    /// Of these, whole.
-    pub whole: f64,
 }
 
 impl Book {
@@ -424,16 +417,18 @@ impl Book {
         }
     }
 
-    /// The most that is in use on a node at any moment from `from` to `until`.
+    /// The most that is in use on a node at any moment from `from` to `until`; `by_slots` is what counts for a job with whole processors, see
+    /// [`Book::beside_shares`].
     pub(super) fn peak(&self, node: usize, from: f64, until: f64, assumed: &Assumed<'_>) -> InUse {
         let from = from.max(self.now);
         // It grows only where somebody begins.
         std::iter::once(from)
             .chain(self.begins(node, from, until, assumed))
-            .map(|at| self.in_use(node, at, assumed))
-            .fold(InUse::default(), |most, at| InUse {
-                committed: most.committed.max(at.committed),
-                whole: most.whole.max(at.whole),
+            .map(|at| (at, self.in_use(node, at, assumed)))
+            .fold(InUse::default(), |most, (at, there)| InUse {
+                committed: most.committed.max(there.committed),
+                whole: most.whole.max(there.whole),
+                by_slots: most.by_slots.max(self.beside_shares(at, there)),
             })
     }
 
@@ -459,9 +454,10 @@ impl Book {
     /// What is in use on a node at a moment, by what is promised.
     pub(super) fn in_use(&self, node: usize, at: f64, assumed: &Assumed<'_>) -> InUse {
         let mut sum = InUse::default();
-        let mut add = |processors: f64, whole: bool| {
+        let mut add = |processors: f64, slots: f64, whole: bool| {
             sum.committed += processors;
             sum.whole += if whole { processors } else { 0.0 };
+            sum.by_slots += slots;
         };
         for (key, place) in self.tenants(node) {
             if Some(key) == assumed.without {
@@ -473,7 +469,8 @@ impl Book {
             let there = at <= self.now || until > at + SLACK;
             let runs_still = job.is_halting() && self.runs_still(job, at);
             if runs_still || from <= at && there {
-                add(processors(job, &job.places[place]), job.has_whole());
+                let place = &job.places[place];
+                add(processors(job, place), job.slots_at(place), job.has_whole());
             }
         }
         if let Some(comes) = &assumed.comes {
@@ -481,7 +478,10 @@ impl Book {
                 let here = comes.places.iter().filter(|place| place.node == node);
                 let each = f64::from(comes.request.shape.processors_per_chunk);
                 let whole = comes.request.terms.class.is_whole();
-                here.for_each(|place| add(f64::from(place.chunks) * each * place.share, whole));
+                here.for_each(|place| {
+                    let slots = f64::from(place.chunks) * each;
+                    add(slots * place.share, slots, whole);
+                });
             }
         }
         sum

@@ -298,9 +298,9 @@ impl Book {
         let each = f64::from(comes.request.shape.processors_per_chunk);
         comes.places.iter().all(|place| {
             let spec = self.nodes[place.node].spec;
-            let others = self.peak_beside_shares(place.node, comes.from, comes.until, &assumed);
+            let others = self.peak(place.node, comes.from, comes.until, &assumed);
             let own = f64::from(place.chunks) * each * place.share;
-            others.committed + own <= spec.processors * (1.0 + TOLERANCE)
+            others.by_slots + own <= spec.processors * (1.0 + TOLERANCE)
         })
     }
 
@@ -338,7 +338,7 @@ impl Book {
         job.places.iter().all(|place| {
             let node = place.node as usize;
             let until = at + self.left(job, place);
-            let others = self.peak_beside_shares(node, at, until, assumed).committed;
+            let others = self.peak(node, at, until, assumed).by_slots;
             let most = self.nodes[node].spec.processors * (1.0 + TOLERANCE);
             others + processors(job, place) <= most
         })

@@ -112,9 +112,9 @@ pub trait NodeView {
     fn whole(&self) -> f64 {
         0.0
     }
-    /// The most processors that a job may take here with its shares, beside jobs that are to have processors whole later, under policies that look at
-    /// every job; [`f64::INFINITY`] for no limit.
-    fn share_room(&self) -> f64 {
+    /// Slots of a job with a share that find a whole processor each beside jobs that are to begin with theirs later, under policies that look at every
+    /// job; [`f64::INFINITY`] for no limit.
+    fn slots_beside_whole(&self) -> f64 {
         f64::INFINITY
     }
     /// Shows every job of the node that has a share; for policies that need more than the sum.

@@ -37,23 +37,19 @@ pub(super) fn most_chunks<N: NodeView>(node: &N, shape: &Shape) -> Result<u32, O
     }
 }
 
-/// What a policy offers, of it as much as `room` processors hold, see [`NodeView::share_room`]. `processors`: the node's.
+/// What a policy offers, of it as many chunks, of `each` slots, as so many slots are, see [`NodeView::slots_beside_whole`].
 ///
 /// # Errors
-/// When they hold not even one chunk.
-pub(super) fn within_share_room(
-    offer: Offer,
-    room: f64,
-    processors: f64,
-) -> Result<Offer, Obstacle> {
-    if room == f64::INFINITY || offer.per_chunk <= 0.0 {
+/// When they are not even one chunk.
+pub(super) fn beside_whole(offer: Offer, each: u32, slots: f64) -> Result<Offer, Obstacle> {
+    if slots == f64::INFINITY {
         return Ok(offer);
     }
-    // Room that exists only because sums do not add up exactly counts too.
-    match ((room + processors * TOLERANCE) / offer.per_chunk) as u32 {
+    // Processors may be no whole number; what is left of one is none.
+    match ((slots + TOLERANCE) / f64::from(each.max(1))) as u32 {
         0 => Err(Obstacle::Share {
-            needed: offer.per_chunk,
-            free: room,
+            needed: f64::from(each),
+            free: slots,
         }),
         most => Ok(Offer {
             chunks: offer.chunks.min(most),

@@ -213,7 +213,7 @@ struct AnyNode<'a> {
     committed: f64,
     memory_committed: u64,
     open_slots: u32,
-    share_room: f64,
+    slots_beside_whole: f64,
     free_of: &'a FreeOf<'a>,
     jobs: &'a ShowJobs<'a>,
 }
@@ -248,7 +248,8 @@ impl AnyPolicy {
     #[inline(never)]
     fn offer_of_any_node(&self, node: &AnyNode<'_>, request: &Request) -> Result<Offer, Obstacle> {
         let offer = ask!(self, policy => policy.offer(node, request))?;
-        fit::within_share_room(offer, node.share_room, node.spec.processors)
+        let each = request.shape.processors_per_chunk;
+        fit::beside_whole(offer, each, node.slots_beside_whole)
     }
 }
 
@@ -263,7 +264,7 @@ impl Policy for AnyPolicy {
                     committed: node.committed() - node.whole(),
                     memory_committed: node.memory_committed(),
                     open_slots: node.open_slots(),
-                    share_room: node.share_room(),
+                    slots_beside_whole: node.slots_beside_whole(),
                     free_of: &|what| node.free_of(what),
                     jobs: &|show| node.for_each_job(show),
                 },

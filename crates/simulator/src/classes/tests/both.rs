@@ -86,6 +86,22 @@ fn a_processor_is_shared_or_whole_by_plan() {
 }
 
 #[test]
+fn shares_in_the_order_of_deadlines_are_not_late_for_a_start_to_come() {
+    let mut jobs = vec![wide(0.0, 6.6, 10.0, 1); 3];
+    jobs.extend(vec![wide(0.0, 10.0, 20.0, 1); 2]);
+    jobs.push(coupled(wide(0.0, 15.0, 40.0, 2)));
+    let told = run(
+        &mut rule(policies()[1], false),
+        &jobs,
+        &Machine::uniform(1, 3),
+    );
+    assert_eq!(told.late, [0; 0]);
+    // It is planned for 20, when the last of them are to be done, and they are sooner.
+    let last = rounded(&told).pop().map(|fate| fate.1);
+    assert_eq!(last.as_deref(), Some("16.270 to 31.270 on [0]"));
+}
+
+#[test]
 fn shares_that_end_early_let_a_planned_job_begin() {
     let jobs = [
         says(5.0, wide(0.0, 2.0, 10.0, 1)),
