@@ -264,6 +264,8 @@ class Due(Suspending):
         before = [self.terms(one) for one in (first, job)]
         pbs.kill_mom(host)
         pbs.start_mom(host)
+        # A job that begins before its mom has forgotten it is ended there, and PBS takes it to run for ever.
+        pbs.wait("its mom has forgotten both", lambda: not pbs.jobs_of_mom(host))
         again = lambda one: int(pbs.qstat(one)["run_count"]) >= 2  # noqa: E731
         self.in_cycles("one of them has begun again", lambda: again(first) or again(job))
         done.touch()
