@@ -262,9 +262,10 @@ class Due(Suspending):
         first, enough = self.works()
         job, done = self.begins_before(first, "done")
         before = [self.terms(one) for one in (first, job)]
+        # A job that begins before its mom has forgotten it is ended there, and PBS takes it to run for ever.
+        pbs.qmgr("set server scheduling = false")
         pbs.kill_mom(host)
         pbs.start_mom(host)
-        # A job that begins before its mom has forgotten it is ended there, and PBS takes it to run for ever.
         pbs.wait("its mom has forgotten both", lambda: not pbs.jobs_of_mom(host))
         again = lambda one: int(pbs.qstat(one)["run_count"]) >= 2  # noqa: E731
         self.in_cycles("one of them has begun again", lambda: again(first) or again(job))
