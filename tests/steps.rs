@@ -5,10 +5,15 @@ use std::path::Path;
 use std::process::Command;
 
 fn shown(printed: &str) -> Vec<String> {
+    failures(&[], printed)
+}
+
+fn failures(options: &[&str], printed: &str) -> Vec<String> {
     let mut file = tempfile::NamedTempFile::new().expect("a file");
     file.write_all(printed.as_bytes()).expect("it is written");
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/failures");
     let output = Command::new(script)
+        .args(options)
         .arg(file.path())
         .output()
         .expect("scripts/failures");
@@ -128,5 +133,35 @@ fn of_the_compiler_its_errors_and_of_anything_else_the_last_lines() {
     assert_eq!(
         (lines.len(), lines.last().map(String::as_str)),
         (30, Some("line 999"))
+    );
+}
+
+#[test]
+fn of_each_failed_test_its_name_and_why_in_one_line() {
+    let suite = "ok test_node.Tasks.test_one (1.0 s)\n\
+         FAILED test_node.Tasks.test_two (181.3 s)\nTraceback (most recent call last):\n  File \"x.py\", line 3\n    f()\n\
+         TimeoutError: after 180 s still not: it prints again\nthe log of slurmctld:\nslurmctld: error: it is late\n\
+         ok test_node.Tasks.test_three (1.0 s)\n\
+         FAILED in Open OnDemand, 3 s after it began\nTraceback (most recent call last):\n\
+         subprocess.CalledProcessError: exit 3\n2 passed, 2 failed, in 190 s\n";
+    assert_eq!(
+        failures(&["--each"], suite),
+        [
+            "test_node.Tasks.test_two: TimeoutError: after 180 s still not: it prints again",
+            "in Open OnDemand, 3 s after it began: subprocess.CalledProcessError: exit 3",
+        ]
+    );
+    let cargo = format!(
+        "{}failures:\n\n---- bad stdout ----\nsaid before\n\nthread 'bad' panicked at tests/x.rs:1:1:\nassertion failed: it holds\nnote: run with\n\n\
+         ---- worse::case stdout ----\nError: \"no file\"\n\n---- worst stdout ----\n\nfailures:\n    bad\n    worse::case\n    worst\n\ntest result: FAILED. 500 passed; 3 failed\n",
+        passed(3)
+    );
+    assert_eq!(
+        failures(&["--each"], &cargo),
+        [
+            "bad: assertion failed: it holds",
+            "worse::case: Error: \"no file\"",
+            "worst",
+        ]
     );
 }
