@@ -23,6 +23,7 @@ import atexit
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import stat
@@ -181,12 +182,19 @@ class Cluster(client.Commands):
                 raise RuntimeError(f"{self.directory}: others can write to {part}, and OpenPBS refuses that: choose a directory such as {PARENT}/libra")
 
     def build_home(self):
-        """Run pbs_habitat. On a busy machine it asks the data service before that is ready, and gives up: then once more."""
+        """Run pbs_habitat. On a busy machine it asks the data service before that is ready, and gives up; or the server that it starts to make a queue
+        refuses root ("Unauthorized Request"), so that there is no queue, or that server stays, and pbs_habitat ends well: then once more."""
+        said = self.directory / "daemons.out"
         for _ in range(3):
+            before = said.stat().st_size if said.exists() else 0
             try:
                 self.daemon("libexec/pbs_habitat", timeout=180)
+                text = said.read_bytes()[before:].decode(errors="replace")
+                if re.search("^qterm:|Unauthorized Request", text, re.MULTILINE):
+                    raise client.CommandFailed(f"pbs_habitat ended well, and was refused what it asked:\n{text[-2000:]}")
+                self.wait("the server that pbs_habitat started ends", lambda: self.server_pid() is None)
                 return
-            except client.CommandFailed as failure:
+            except (client.CommandFailed, TimeoutError) as failure:
                 last = failure
                 machine.end_all(self.directory)
                 shutil.rmtree(self.home)
