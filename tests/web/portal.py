@@ -320,6 +320,7 @@ def main(libra, where, pictures):
         try:
             page = stack.enter_context(browser.Browser(drive.chromium(), portal.directory / "browser"))
             for name in wanted:
+                began = time.time()
                 try:
                     page.said.clear()
                     page.requested.clear()
@@ -328,9 +329,11 @@ def main(libra, where, pictures):
                 except Exception:
                     failed.append(name)
                     leave(page)
-                    print(f"FAILED {name}\n{traceback.format_exc(limit=4)}", flush=True)
-                    for log in [*portal.directory.glob("*/error.log"), *portal.own.glob("*/error.log"), *portal.own.glob("*.log")]:
-                        print(f"{log.name} of {log.parent.name}: {log.read_text(errors='replace')[-1500:]}", flush=True)
+                    print(f"FAILED {name}, {time.time() - began:.0f} s after it began\n{traceback.format_exc(limit=4)}", flush=True)
+                    # Of this test's servers: what the innermost says comes first, as whoever is shown a part sees the beginning.
+                    for log in [*portal.own.glob("*.log"), *portal.own.glob("*/*log"), *portal.directory.glob("*/*log")]:
+                        if log.stat().st_mtime >= began:
+                            print(f"{log.name} of {log.parent.name}: {log.read_text(errors='replace')[-1500:]}", flush=True)
         finally:
             portal.end()
     print(f"{len(wanted) - len(failed)} passed, {len(failed)} failed")

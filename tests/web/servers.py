@@ -102,11 +102,12 @@ MODULES = ("mpm_event", "authn_core", "authn_file", "auth_basic", "authz_core", 
 
 
 def apache(where, directory, site, port, worker, more=(), **options):
-    """Apache with one site and, beyond MODULES, those of `more`."""
+    """Apache with one site and, beyond MODULES, those of `more`. It waits for whoever answers it longer than who asks does: how fast a machine is
+    is not what is tried, and of an answer that was given up nothing would be known."""
     directory.mkdir()
     modules = f"{where}/usr/lib/apache2/modules"
     user = f"User {worker[0]}\nGroup {worker[1]}\n" if worker else ""
-    lines = [f'ServerRoot "{directory}"', f'PidFile "{directory}/pid"', f'ErrorLog "{directory}/error.log"', "ServerName localhost", f"DefaultRuntimeDir {directory}",
+    lines = [f'ServerRoot "{directory}"', f'PidFile "{directory}/pid"', f'ErrorLog "{directory}/error.log"', "ServerName localhost", "Timeout 600", f"DefaultRuntimeDir {directory}",
              f'Mutex file:{directory}', f"Listen 127.0.0.1:{port}", user, *(f"LoadModule {name}_module {modules}/mod_{name}.so" for name in (*MODULES, *more)), site]
     configuration = directory / "apache.conf"
     configuration.write_text("\n".join(lines) + "\n")
