@@ -7,7 +7,9 @@ use crate::decision::class::Class;
 use crate::decision::job::{Request, Shape, Terms};
 use crate::decision::node::{Cluster, NodeView};
 use crate::decision::placement;
-use crate::decision::policy::{AnyPolicy, Libra, NodeChoice, Obstacle, Offer, Policy};
+use crate::decision::policy::{
+    AnyPolicy, Libra, LibraAdaptive, NodeChoice, Obstacle, Offer, Policy,
+};
 use crate::decision::pricing::{AnyPricing, ByShare, Linear, Utilisation};
 use crate::decision::service::ClassRules;
 use crate::decision::share::ShareRule;
@@ -138,20 +140,23 @@ fn happen(book: &mut Book, step: Step, now: f64) {
 fn any_admission() -> impl Strategy<Value = Admission> {
     let choice = prop_oneof![Just(NodeChoice::BestFit), Just(NodeChoice::LeastLoaded)];
     let rule = prop_oneof![Just(ShareRule::Exact), Just(ShareRule::Integral)];
+    let policy = prop_oneof![
+        (choice, rule).prop_map(|(node_choice, share_rule)| AnyPolicy::Libra(Libra {
+            node_choice,
+            share_rule,
+        })),
+        any::<bool>()
+            .prop_map(|unconditional| AnyPolicy::LibraAdaptive(LibraAdaptive { unconditional })),
+    ];
     let pricing = prop_oneof![
         Just(AnyPricing::Linear(Linear::default())),
         Just(AnyPricing::ByShare(ByShare::default())),
         Just(AnyPricing::Utilisation(Utilisation::default())),
     ];
-    (choice, rule, pricing, 0..2u8).prop_map(|(node_choice, share_rule, pricing, margin)| {
-        Admission {
-            policy: AnyPolicy::Libra(Libra {
-                node_choice,
-                share_rule,
-            }),
-            pricing,
-            estimate_margin: f64::from(margin) * 0.05,
-        }
+    (policy, pricing, 0..2u8).prop_map(|(policy, pricing, margin)| Admission {
+        policy,
+        pricing,
+        estimate_margin: f64::from(margin) * 0.05,
     })
 }
 
@@ -198,21 +203,31 @@ proptest! {
 /// Blocks are split, made one, passed over, and left out where memory or a list of nodes closes next to all.
 #[test]
 fn of_many_nodes_the_index_finds_what_a_scan_finds() {
-    for (node_choice, memory) in [
-        (NodeChoice::BestFit, 1 << 10),
-        (NodeChoice::LeastLoaded, 1 << 10),
-        (NodeChoice::BestFit, NodeSpec::MEMORY_UNLIMITED),
-    ] {
-        let policy = AnyPolicy::Libra(Libra {
+    let libra = |node_choice| {
+        AnyPolicy::Libra(Libra {
             node_choice,
             ..Libra::default()
-        });
+        })
+    };
+    let adaptive = AnyPolicy::LibraAdaptive(LibraAdaptive::default());
+    // What each node is asked for takes long where all its jobs are looked at.
+    for (policy, memory, nodes, rounds) in [
+        (libra(NodeChoice::BestFit), 1 << 10, 1_500, 4_000u32),
+        (libra(NodeChoice::LeastLoaded), 1 << 10, 1_500, 4_000),
+        (
+            libra(NodeChoice::BestFit),
+            NodeSpec::MEMORY_UNLIMITED,
+            1_500,
+            4_000,
+        ),
+        (adaptive, 1 << 10, 300, 1_200),
+        (adaptive, NodeSpec::MEMORY_UNLIMITED, 300, 1_200),
+    ] {
         let admission = Admission {
             policy,
             ..Admission::default()
         };
         let mut book = Book::new(admission, 1e9);
-        let nodes = 1_500;
         for number in 0..nodes {
             let spec = NodeSpec {
                 processors: f64::from(4 + 4 * (number % 2)),
@@ -231,7 +246,7 @@ fn of_many_nodes_the_index_finds_what_a_scan_finds() {
             (random >> 33) % most
         };
         let mut tokens = Vec::new();
-        for round in 0..4_000u32 {
+        for round in 0..rounds {
             let request = Request {
                 terms: Terms::hard(1.0, 1.0 + next(40) as f64, f64::INFINITY),
                 shape: Shape {
@@ -265,10 +280,10 @@ fn of_many_nodes_the_index_finds_what_a_scan_finds() {
     }
 }
 
-/// Libra, which counts how often it is asked.
-struct Counting(Libra, std::cell::Cell<u64>);
+/// A policy that counts how often it is asked.
+struct Counting<P>(P, std::cell::Cell<u64>);
 
-impl Policy for Counting {
+impl<P: Policy> Policy for Counting<P> {
     fn offer<N: NodeView>(&self, node: &N, request: &Request) -> Result<Offer, Obstacle> {
         self.1.set(self.1.get() + 1);
         self.0.offer(node, request)
@@ -281,10 +296,22 @@ impl Policy for Counting {
     fn goes_by_sums(&self) -> Option<NodeChoice> {
         self.0.goes_by_sums()
     }
+
+    fn ranks_by_sums(&self) -> Option<NodeChoice> {
+        self.0.ranks_by_sums()
+    }
+
+    fn is_ranked_by_sums(&self, shape: &Shape) -> bool {
+        self.0.is_ranked_by_sums(shape)
+    }
+
+    fn rank<N: NodeView>(&self, node: &N, request: &Request) -> f64 {
+        self.0.rank(node, request)
+    }
 }
 
 /// How often the policy is asked for 2,000 admissions, and for as many refusals with their counter-offers.
-fn asked(nodes: u32) -> (u64, u64) {
+fn asked<P: Policy>(policy: P, nodes: u32) -> (u64, u64) {
     let mut book = Book::new(Admission::default(), 30.0);
     for number in 0..nodes {
         let spec = NodeSpec {
@@ -295,8 +322,8 @@ fn asked(nodes: u32) -> (u64, u64) {
         let name = format!("n{number}");
         book.set_node(&name, spec, true).expect("a node");
     }
-    let counting: Admission<Counting, Linear> = Admission {
-        policy: Counting(Libra::default(), Default::default()),
+    let counting: Admission<Counting<P>, Linear> = Admission {
+        policy: Counting(policy, Default::default()),
         pricing: Linear::default(),
         estimate_margin: 0.0,
     };
@@ -310,15 +337,21 @@ fn asked(nodes: u32) -> (u64, u64) {
     for number in 0..2_000 {
         let terms = Terms::hard(10.0, 20.0 + f64::from(number % 70), f64::INFINITY);
         let mut request = Request::single(terms);
-        request.shape.processors_per_chunk = 1 + number % 3;
+        // Of several slots, where all jobs are looked at all nodes are asked.
+        if counting.policy.goes_by_sums().is_some() {
+            request.shape.processors_per_chunk = 1 + number % 3;
+        }
         let (accepted, steps) = count(&book, &request);
         assert!(accepted);
         accepting += steps;
-        let mut large = request;
-        large.shape.processors_per_chunk = 1_000;
-        let (accepted, steps) = count(&book, &large);
-        assert!(!accepted);
-        refusing += steps;
+        // Of a policy that looks at every job all nodes are asked then, dozens of times.
+        if counting.policy.goes_by_sums().is_some() {
+            let mut large = request;
+            large.shape.processors_per_chunk = 1_000;
+            let (accepted, steps) = count(&book, &large);
+            assert!(!accepted);
+            refusing += steps;
+        }
         book.admit(&request, 0.0).expect("there is room");
     }
     (accepting, refusing)
@@ -326,9 +359,18 @@ fn asked(nodes: u32) -> (u64, u64) {
 
 #[test]
 fn on_sixteen_times_as_many_nodes_a_decision_looks_at_few_more() {
-    let (small, large) = (asked(1_000), asked(16_000));
+    let of = |nodes| asked(Libra::default(), nodes);
+    let (small, large) = (of(1_000), of(16_000));
     assert!(small.0 >= 2_000 && small.1 >= 2_000, "{small:?}");
     // Halving goes on for four steps more.
     assert!(large.0 <= small.0 + 2_000 * 5, "{small:?} {large:?}");
     assert!(large.1 <= 2 * small.1, "{small:?} {large:?}");
+}
+
+#[test]
+fn where_every_job_counts_a_job_of_one_slot_has_the_emptiest_nodes_asked_and_no_others() {
+    let of = |nodes| asked(LibraAdaptive::default(), nodes).0;
+    let (small, large) = (of(1_000), of(16_000));
+    assert!((2_000..=12_000).contains(&small), "{small}");
+    assert!(large <= small + 2_000, "{small} {large}");
 }

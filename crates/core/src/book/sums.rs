@@ -217,7 +217,7 @@ impl Book {
         let node = &self.nodes[index];
         if !node.available {
             self.index.remove(index);
-        } else if self.admission.admission.policy.goes_by_sums().is_some() {
+        } else if self.admission.admission.policy.ranks_by_sums().is_some() {
             let NodeSpec {
                 processors,
                 rating,

@@ -114,7 +114,8 @@ pub fn place<P: Policy, C: Cluster + ?Sized>(
         return distribute(&mut scratch[..known], request.shape.chunks);
     }
     let mut best = Candidates::new(&mut scratch[..room]);
-    let found = match (policy.goes_by_sums(), index_for(cluster, request)) {
+    let choice = (policy.ranks_by_sums()).filter(|_| policy.is_ranked_by_sums(&request.shape));
+    let found = match (choice, index_for(cluster, request)) {
         (Some(choice), Some(search)) => {
             indexed::place(policy, choice, cluster, search, request, &mut best).is_ok()
         }
@@ -210,7 +211,7 @@ pub(super) fn fits<P: Policy, C: Cluster + ?Sized>(
     cluster: &C,
     request: &Request,
 ) -> bool {
-    if let (Some(_), Some(search)) = (policy.goes_by_sums(), index_for(cluster, request)) {
+    if let (Some(_), Some(search)) = (policy.ranks_by_sums(), index_for(cluster, request)) {
         if let Ok(fits) = indexed::fits(policy, cluster, search, request) {
             return fits;
         }

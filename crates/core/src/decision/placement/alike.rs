@@ -8,6 +8,13 @@ use crate::decision::policy::{Offer, Policy};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+/// What a group offers for each of its nodes, or that it is not asked yet.
+struct Answer<'a> {
+    group: usize,
+    offer: Option<Offer>,
+    members: &'a [u32],
+}
+
 /// What a group offers for each of its nodes; None for nothing.
 #[inline(always)]
 fn offer_of<P: Policy, C: Cluster + ?Sized>(
@@ -36,26 +43,45 @@ pub(super) fn place<P: Policy, C: Cluster + ?Sized>(
     if policy.takes_any_node() {
         return first_nodes(policy, cluster, groups, request, best);
     }
-    let mut offers: Vec<(Offer, &[u32])> = Vec::with_capacity(groups.members.len());
+    // Where the rank is known before the answer, only those are asked that may be among the best.
+    let asks_by_rank = policy.is_ranked_by_sums(&request.shape) && policy.goes_by_sums().is_none();
+    let mut answers: Vec<Answer<'_>> = Vec::with_capacity(groups.members.len());
     let mut ranks = Vec::with_capacity(groups.members.len());
     for (group, members) in groups.members.iter().enumerate() {
         if members.is_empty() {
             continue;
         }
-        if let Some(offer) = offer_of(policy, cluster, group, request) {
-            ranks.push(Reverse((in_order(offer.rank), offers.len())));
-            offers.push((offer, members));
-        }
+        let (offer, rank) = match asks_by_rank {
+            true => match cluster.any_of(group) {
+                Some(node) => (None, policy.rank(&node, request)),
+                None => continue,
+            },
+            false => match offer_of(policy, cluster, group, request) {
+                Some(offer) => (Some(offer), offer.rank),
+                None => continue,
+            },
+        };
+        ranks.push(Reverse((in_order(rank), answers.len())));
+        answers.push(Answer {
+            group,
+            offer,
+            members,
+        });
     }
+    let ask = |answer: usize| {
+        let answer = &answers[answer];
+        let later = || offer_of(policy, cluster, answer.group, request);
+        Some((answer.offer.or_else(later)?, answer.members))
+    };
     // Mostly the first few groups are enough: not all are put in order.
     let mut ranks = BinaryHeap::from(ranks);
     let mut equal = Vec::new();
     let mut known = 0;
     while let Some(Reverse((rank, first))) = ranks.pop().filter(|_| known < best.len()) {
         equal.clear();
-        equal.push(offers[first]);
+        equal.extend(ask(first));
         while let Some(Reverse((_, next))) = ranks.peek().filter(|next| next.0.0 == rank) {
-            equal.push(offers[*next]);
+            equal.extend(ask(*next));
             ranks.pop();
         }
         known += take(&mut equal, &mut best[known..]);

@@ -19,6 +19,8 @@ struct Finder<'a, P, C: ?Sized> {
     cluster: &'a C,
     request: &'a Request,
     search: Search<'a>,
+    /// Whether the sums say what a node answers, or only which is the best.
+    by_sums: bool,
     /// So many more may be looked at in vain.
     patience: usize,
 }
@@ -35,6 +37,7 @@ impl<P: Policy, C: Cluster + ?Sized> Finder<'_, P, C> {
             cluster,
             request,
             search,
+            by_sums: policy.goes_by_sums().is_some(),
             patience: cluster.len() / IN_VAIN + 64,
         }
     }
@@ -56,7 +59,7 @@ impl<P: Policy, C: Cluster + ?Sized> Finder<'_, P, C> {
     /// What it offers in this cluster; None for nothing.
     #[inline(always)]
     fn offer(&mut self, kind: &Kind, entry: &Entry) -> Result<Option<Offer>, GaveUp> {
-        let offer = match self.search.all {
+        let offer = match self.search.all && self.by_sums {
             true => self.by_sums(kind, entry),
             false => match self.cluster.node_for(entry.node as usize, self.request) {
                 Some(node) => self.policy.offer(&node, self.request),
@@ -67,6 +70,13 @@ impl<P: Policy, C: Cluster + ?Sized> Finder<'_, P, C> {
             self.patience = self.patience.checked_sub(1).ok_or(GaveUp)?;
         }
         Ok(offer.ok())
+    }
+
+    /// Whether its sums say that neither this node nor a fuller one of its kind has room. Of a policy that looks at every job that is where none of the
+    /// kind had room if it were empty, as sums show no jobs.
+    #[inline(always)]
+    fn is_full(&self, kind: &Kind, entry: &Entry) -> bool {
+        self.by_share(kind, entry).is_err()
     }
 
     fn memory(&self) -> u64 {
@@ -130,7 +140,7 @@ impl<P: Policy, C: Cluster + ?Sized> Finder<'_, P, C> {
                     continue;
                 }
                 let entry = &block.entries[at.entry];
-                if self.by_share(kind, entry).is_err() {
+                if self.is_full(kind, entry) {
                     return Ok(());
                 }
                 at = match self.consider(kind, entry, best)? {
@@ -150,6 +160,13 @@ impl<P: Policy, C: Cluster + ?Sized> Finder<'_, P, C> {
         entry: &Entry,
         best: &mut Candidates<'_>,
     ) -> Result<Considered, GaveUp> {
+        // Of a policy that looks at the jobs of whom it asks, nobody is asked who would be worse.
+        if let (Some(worst), false) = (best.worst(), self.by_sums) {
+            let rank = (self.policy).rank(&SummedNode::of(kind, entry), self.request);
+            if rank.total_cmp(&worst.rank).is_gt() {
+                return Ok(Considered::Worse);
+            }
+        }
         let Some(offer) = self.offer(kind, entry)? else {
             return Ok(Considered::Taken);
         };
@@ -215,10 +232,10 @@ pub(super) fn fits<P: Policy, C: Cluster + ?Sized>(
             if block.memory < finder.memory() {
                 continue;
             }
-            if finder.by_share(kind, &block.last).is_err() {
+            if finder.is_full(kind, &block.last) {
                 break;
             }
-            let full = |entry: &Entry| finder.by_share(kind, entry).is_err();
+            let full = |entry: &Entry| finder.is_full(kind, entry);
             let with_room = block.entries.partition_point(full);
             for entry in block.entries[with_room..].iter().rev() {
                 let offer = finder.offer(kind, entry)?;

@@ -18,11 +18,11 @@
 //! (docs/policies.md has the figures).
 
 use super::fit::most_chunks;
-use super::{Obstacle, Offer, Policy};
+use super::{NodeChoice, Obstacle, Offer, Policy};
 use crate::decision::TOLERANCE;
 use crate::decision::allotment::Shortage;
 use crate::decision::few::Few;
-use crate::decision::job::{Request, Terms};
+use crate::decision::job::{Request, Shape, Terms};
 use crate::decision::node::{JobOnNode, NodeView};
 use crate::decision::share::{DeadlineStatus, Need, ShareRule, grace};
 
@@ -60,6 +60,17 @@ fn remaining(job: &JobOnNode, rating: f64) -> f64 {
 fn lateness(job: &JobOnNode) -> Option<f64> {
     let late = job.walltime - job.terms.deadline;
     (late > grace(job.terms.deadline)).then_some(late)
+}
+
+impl LibraAdaptive {
+    /// Seconds of work that each slot of a new job is planned to need on a node of this rating.
+    #[inline(always)]
+    fn work(&self, terms: &Terms, rating: f64) -> f64 {
+        match self.unconditional {
+            true => terms.estimate / rating,
+            false => planned(terms, rating),
+        }
+    }
 }
 
 /// Work that stands before a deadline.
@@ -106,10 +117,7 @@ impl Policy for LibraAdaptive {
             return Err(Obstacle::Risk { delay });
         }
         let slots = f64::from(request.shape.processors_per_chunk);
-        let work = match self.unconditional {
-            true => terms.estimate / spec.rating,
-            false => planned(terms, spec.rating),
-        };
+        let work = self.work(terms, spec.rating);
         if work > terms.deadline * (1.0 + TOLERANCE) {
             return Err(Obstacle::Slot {
                 share: work / terms.deadline,
@@ -153,11 +161,34 @@ impl Policy for LibraAdaptive {
             share,
             loadfree: (spec.processors - node.committed() - share * slots).max(0.0),
             per_chunk: share * slots,
-            // The node with most time to spare before the next deadlines: what jobs turn out to
-            // need beyond their estimates harms least there.
-            rank: -slack,
+            rank: match self.is_ranked_by_sums(&request.shape) {
+                true => self.rank(node, request),
+                false => -slack,
+            },
             rank_step: chunk.work,
         })
+    }
+
+    /// Of a job of one slot: the node with most that is not committed. What jobs turn out to need beyond their estimates harms least there, and it is found
+    /// without asking all of them. Of a job of several slots, which mostly wait for each other: that with most time to spare before the next
+    /// deadlines, of which more of them end in time, and a slot alone as many (figures in docs/policies.md).
+    #[inline(always)]
+    fn ranks_by_sums(&self) -> Option<NodeChoice> {
+        Some(NodeChoice::LeastLoaded)
+    }
+
+    #[inline(always)]
+    fn is_ranked_by_sums(&self, shape: &Shape) -> bool {
+        shape.slots() == 1
+    }
+
+    #[inline(always)]
+    fn rank<N: NodeView>(&self, node: &N, request: &Request) -> f64 {
+        let spec = node.spec();
+        let work = self.work(&request.terms, spec.rating);
+        let share = (work / request.terms.deadline).min(1.0);
+        let one_more = share * f64::from(request.shape.processors_per_chunk);
+        node.committed() - spec.processors + one_more
     }
 
     fn is_hopeless(&self, request: &Request, fastest: f64) -> bool {

@@ -13,7 +13,7 @@ pub mod libra_sla;
 
 use super::allotment::Shortage;
 use super::consumable::Consumable;
-use super::job::Request;
+use super::job::{Request, Shape};
 use super::node::{JobOnNode, NodeSpec, NodeView};
 use super::share::{Need, ShareRule};
 pub use fixed_share::FixedShare;
@@ -148,6 +148,27 @@ pub trait Policy {
         None
     }
 
+    /// Which nodes are the best, of a policy whose rank depends on what [`Policy::goes_by_sums`] names, as it does there, whatever its answer depends
+    /// on: nodes are asked from the best on then, until there are enough, and none of a kind if it takes nothing even without jobs. None: every node is
+    /// to be asked.
+    #[inline(always)]
+    fn ranks_by_sums(&self) -> Option<NodeChoice> {
+        self.goes_by_sums()
+    }
+
+    /// Whether that holds for jobs of this shape.
+    #[inline(always)]
+    fn is_ranked_by_sums(&self, shape: &Shape) -> bool {
+        let _ = shape;
+        self.ranks_by_sums().is_some()
+    }
+
+    /// The rank of what this node offers, if it offers anything. Asked only of policies that rank by sums and do not go by them, for jobs that are so ranked.
+    fn rank<N: NodeView>(&self, node: &N, request: &Request) -> f64 {
+        let _ = (node, request);
+        0.0
+    }
+
     /// Returns true if delays are ever accepted.
     fn accepts_delays(&self) -> bool {
         false
@@ -245,6 +266,20 @@ impl NodeView for AnyNode<'_> {
 }
 
 impl AnyPolicy {
+    /// Has a policy answer that looks at every job.
+    #[inline(always)]
+    fn with_any_node<N: NodeView, R>(node: &N, answer: impl FnOnce(&AnyNode<'_>) -> R) -> R {
+        answer(&AnyNode {
+            spec: node.spec().without(node.whole()),
+            committed: node.committed() - node.whole(),
+            memory_committed: node.memory_committed(),
+            open_slots: node.open_slots(),
+            slots_beside_whole: node.slots_beside_whole(),
+            free_of: &|what| node.free_of(what),
+            jobs: &|show| node.for_each_job(show),
+        })
+    }
+
     #[inline(never)]
     fn offer_of_any_node(&self, node: &AnyNode<'_>, request: &Request) -> Result<Offer, Obstacle> {
         let offer = ask!(self, policy => policy.offer(node, request))?;
@@ -258,18 +293,9 @@ impl Policy for AnyPolicy {
     fn offer<N: NodeView>(&self, node: &N, request: &Request) -> Result<Offer, Obstacle> {
         match self {
             AnyPolicy::Libra(policy) => policy.offer(node, request),
-            others => others.offer_of_any_node(
-                &AnyNode {
-                    spec: node.spec().without(node.whole()),
-                    committed: node.committed() - node.whole(),
-                    memory_committed: node.memory_committed(),
-                    open_slots: node.open_slots(),
-                    slots_beside_whole: node.slots_beside_whole(),
-                    free_of: &|what| node.free_of(what),
-                    jobs: &|show| node.for_each_job(show),
-                },
-                request,
-            ),
+            others => {
+                AnyPolicy::with_any_node(node, |node| others.offer_of_any_node(node, request))
+            }
         }
     }
 
@@ -302,6 +328,24 @@ impl Policy for AnyPolicy {
     #[inline(always)]
     fn goes_by_sums(&self) -> Option<NodeChoice> {
         ask!(self, policy => policy.goes_by_sums())
+    }
+
+    #[inline(always)]
+    fn ranks_by_sums(&self) -> Option<NodeChoice> {
+        ask!(self, policy => policy.ranks_by_sums())
+    }
+
+    #[inline(always)]
+    fn is_ranked_by_sums(&self, shape: &Shape) -> bool {
+        ask!(self, policy => policy.is_ranked_by_sums(shape))
+    }
+
+    #[inline(always)]
+    fn rank<N: NodeView>(&self, node: &N, request: &Request) -> f64 {
+        AnyPolicy::with_any_node(
+            node,
+            |node| ask!(self, policy => policy.rank(node, request)),
+        )
     }
 
     fn accepts_delays(&self) -> bool {
