@@ -111,7 +111,7 @@ fn policies() -> [(&'static str, AnyPolicy); 6] {
     ]
 }
 
-/// Those that are shown every job take some hundred times as long.
+/// Those that look at jobs take some hundred times as long where they ask all nodes.
 fn is_slow(policy: &AnyPolicy) -> bool {
     !matches!(policy, AnyPolicy::Libra(_))
 }

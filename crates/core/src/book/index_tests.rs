@@ -374,3 +374,43 @@ fn where_every_job_counts_a_job_of_one_slot_has_the_emptiest_nodes_asked_and_no_
     assert!((2_000..=12_000).contains(&small), "{small}");
     assert!(large <= small + 2_000, "{small} {large}");
 }
+
+/// In the order of deadlines an emptier node may refuse what a fuller one takes. More of them than the search by the index has patience for.
+#[test]
+fn where_the_emptiest_nodes_refuse_the_index_finds_what_a_scan_finds() {
+    let policy = AnyPolicy::LibraAdaptive(LibraAdaptive::default());
+    let admission = Admission {
+        policy,
+        ..Admission::default()
+    };
+    let mut book = Book::new(admission, 1e9);
+    let (nodes, urgent) = (200, 150);
+    for number in 0..nodes {
+        let spec = NodeSpec {
+            processors: 1.0,
+            rating: 1.0,
+            memory: NodeSpec::MEMORY_UNLIMITED,
+        };
+        book.set_node(&format!("n{number}"), spec, true)
+            .expect("a node");
+    }
+    let mut put = |node: usize, estimate: f64, deadline: f64| {
+        let mut allowed = vec![0; nodes];
+        allowed[node] = u32::MAX;
+        let request = Request::single(Terms::hard(estimate, deadline, f64::INFINITY));
+        book.admit_among(&request, Some(&allowed), 0.0)
+            .expect("there is room");
+    };
+    for node in 0..nodes {
+        match node < urgent {
+            // Half of the processor is committed, all before the deadline that is asked for.
+            true => put(node, 5.0, 10.0),
+            // More of it, and none of it has to be done before that.
+            false => (0..2).for_each(|_| put(node, 400.0, 1_000.0)),
+        }
+    }
+    let asked = Request::single(Terms::hard(10.0, 10.0, f64::INFINITY));
+    assert_same(&book, &asked, 1, None);
+    let place = book.admit(&asked, 0.0).expect("there is room").places[0].node;
+    assert!(place >= urgent, "{place}");
+}

@@ -12,7 +12,7 @@
 //!   and a reservation that expires change them by themselves, and both wait in `alarms`. A job that
 //!   does not run yet needs more with every second; those in `waiting` are refreshed once a second (see
 //!   [`Book::refresh_waiting_every`]).
-//! - Under a policy that goes by sums, nodes are kept in the order of theirs, so that an admission looks at the nodes that it uses
+//! - Under a policy that goes by sums, or ranks by them, nodes are kept in the order of theirs, so that an admission looks at the nodes that it uses
 //!   (see [`crate::decision::node_index`]). Whoever changes what a node is, or whether it takes jobs, calls [`Book::reindex`].
 //! - A job that has whole processors counts with them from its acceptance to its end, however far it has come
 //!   (see [`crate::decision::service`]).
@@ -101,7 +101,7 @@ pub struct Book {
     nodes: Vec<Node>,
     /// The rest of each node, same index.
     details: Vec<NodeDetails>,
-    /// Those that take new jobs, by what is committed on them; empty where the policy has to be shown every job.
+    /// Those that take new jobs, by what is committed on them; empty where the policy's rank depends on more.
     index: NodeIndex,
     by_name: HashMap<String, usize>,
     /// What is counted once for all nodes.

@@ -175,7 +175,7 @@ pub struct Groups<'a> {
     pub of: &'a [u32],
 }
 
-/// A node of an index, for policies that go by sums.
+/// A node of an index: what policies that go by sums answer, the rank of those that rank by them, and what these would answer if it were empty.
 pub(super) struct SummedNode {
     spec: NodeSpec,
     committed: f64,
@@ -219,7 +219,7 @@ impl NodeView for SummedNode {
         0
     }
 
-    /// Nobody who goes by sums asks.
+    /// None: nobody who goes by sums asks, and others ask what an empty node would say.
     fn for_each_job(&self, _: impl FnMut(&JobOnNode)) {}
 }
 

@@ -1,11 +1,11 @@
 //! Nodes in the order of what is committed on them, so that a decision looks at the nodes that it uses and not at all of them.
 //!
-//! For policies that go by sums alone, see [`Policy::goes_by_sums`](super::policy::Policy::goes_by_sums). Whoever keeps an index tells it of
-//! each change of a node.
+//! For policies that go by sums, see [`Policy::goes_by_sums`](super::policy::Policy::goes_by_sums), and those that rank by them, see
+//! [`Policy::ranks_by_sums`](super::policy::Policy::ranks_by_sums). Whoever keeps an index tells it of each change of a node.
 //!
 //! Invariants:
-//! - Nodes of one rating and one number of processors are of one kind. What such a policy answers for one of a kind depends on what is
-//!   committed there and on its free memory alone.
+//! - Nodes of one rating and one number of processors are of one kind. What a policy that goes by sums answers for one of a kind, or the rank that one
+//!   which ranks by them gives it, depends on what is committed there and on its free memory alone.
 //! - The nodes of a kind stand fullest first; of equally full ones, in the order of their indices.
 //! - A kind is a list of blocks of at most [`LONGEST_BLOCK`] nodes. A change looks for the block by halving and moves nodes inside of it;
 //!   what a block has of memory stands beside it, so that a search passes it over.
@@ -38,7 +38,8 @@ pub struct NodeIndex {
 pub struct Search<'a> {
     /// The nodes.
     pub nodes: &'a NodeIndex,
-    /// True if the cluster has all nodes of the index, with as many places as fit there. Otherwise each node that is found is asked for.
+    /// True if the cluster has all nodes of the index, with as many places as fit there. Otherwise, and where the policy does not go by sums, each node that
+    /// is found is asked for.
     pub all: bool,
 }
 

@@ -280,7 +280,7 @@ fn distribute(candidates: &mut [Placement], chunks: u32) -> Option<usize> {
 }
 
 /// One chunk at a time to the node that is best by then. The one case that allocates, and only
-/// for jobs of several chunks under `least-loaded`.
+/// for jobs of several chunks whose rank gets worse with each that is placed (`least-loaded`, `libra-adaptive`).
 fn spread(candidates: &mut [Placement], chunks: u32) {
     use std::cmp::Reverse;
     use std::collections::BinaryHeap;

@@ -1,4 +1,4 @@
-//! Placing where nodes that are alike are kept together: each group is asked once. The same nodes as a scan over all of them finds, ties
+//! Placing where nodes that are alike are kept together: each group is asked once at the most. The same nodes as a scan over all of them finds, ties
 //! included.
 
 use super::Placement;

@@ -7,7 +7,7 @@ use crate::decision::node_index::{At, Entry, Kind, Search};
 use crate::decision::policy::{NodeChoice, Obstacle, Offer, Policy};
 
 /// More nodes than this part of all were looked at in vain: the search gives up, and all are looked at in their order, which costs less for
-/// each. Only where the cluster has some of the index's nodes.
+/// each. Only where nodes are asked themselves: the cluster has some of the index's, or the policy looks at their jobs.
 const IN_VAIN: usize = 16;
 
 /// Too many nodes were looked at in vain.
@@ -49,7 +49,7 @@ impl<P: Policy, C: Cluster + ?Sized> Finder<'_, P, C> {
             .offer(&SummedNode::of(kind, entry), self.request)
     }
 
-    /// What it says if memory is no matter. Of a kind, this falls from the emptiest to the fullest.
+    /// What it says if memory is no matter. Of a kind, this falls from the emptiest to the fullest, or is the same for all.
     #[inline(always)]
     fn by_share(&self, kind: &Kind, entry: &Entry) -> Result<Offer, Obstacle> {
         let node = SummedNode::of(kind, entry).without_memory();

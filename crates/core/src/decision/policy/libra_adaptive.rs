@@ -165,13 +165,14 @@ impl Policy for LibraAdaptive {
                 true => self.rank(node, request),
                 false => -slack,
             },
+            // In the unit of the second rank: a job of the first has one chunk.
             rank_step: chunk.work,
         })
     }
 
-    /// Of a job of one slot: the node with most that is not committed. What jobs turn out to need beyond their estimates harms least there, and it is found
-    /// without asking all of them. Of a job of several slots, which mostly wait for each other: that with most time to spare before the next
-    /// deadlines, of which more of them end in time, and a slot alone as many (figures in docs/policies.md).
+    /// For a job of one slot the node that has most processors left over with it: what jobs turn out to need beyond their estimates harms least there, and
+    /// it is found without asking all. For a job of several slots, which mostly wait for each other, the one with most time to spare before the next
+    /// deadlines: more of them end in time by that, while jobs of slots on their own fare the same (figures in docs/policies.md).
     #[inline(always)]
     fn ranks_by_sums(&self) -> Option<NodeChoice> {
         Some(NodeChoice::LeastLoaded)

@@ -149,14 +149,15 @@ pub trait Policy {
     }
 
     /// Which nodes are the best, of a policy whose rank depends on what [`Policy::goes_by_sums`] names, as it does there, whatever its answer depends
-    /// on: nodes are asked from the best on then, until there are enough, and none of a kind if it takes nothing even without jobs. None: every node is
-    /// to be asked.
+    /// on: nodes are asked from the best on then, until there are enough. The rank is the same, to the last bit, if whole processors are taken off both
+    /// what is committed and what the node has. For every job, also one that is not so ranked: a node without jobs takes it if any node of its kind does. None:
+    /// every node is to be asked.
     #[inline(always)]
     fn ranks_by_sums(&self) -> Option<NodeChoice> {
         self.goes_by_sums()
     }
 
-    /// Whether that holds for jobs of this shape.
+    /// Whether jobs of this shape are ranked so.
     #[inline(always)]
     fn is_ranked_by_sums(&self, shape: &Shape) -> bool {
         let _ = shape;
