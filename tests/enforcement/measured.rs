@@ -134,11 +134,14 @@ fn running() -> f64 {
 #[test]
 fn a_ceiling_takes_nothing_of_what_is_committed() {
     let all = capacity();
-    let Some(stage) = Stage::set_below(Spare::Idle, Some(0.975 * all)) else {
+    // So much below all that a fifth of the machine may be another's: what it lends to a guest is not what is measured.
+    let ceiling = 0.8 * all;
+    let Some(stage) = Stage::set_below(Spare::Idle, Some(ceiling)) else {
         return;
     };
     println!("{}", stage.enforcer.describe());
-    let targets = [0.475 * all, 0.285 * all, 0.19 * all];
+    // Next to all of the ceiling.
+    let targets = [0.4875, 0.2925, 0.195].map(|part| part * ceiling);
     let jobs: Vec<Group> = (targets.iter().enumerate())
         .map(|(index, &processors)| greedy(&stage, &format!("{index}.committed"), processors))
         .collect();
