@@ -72,7 +72,7 @@ fn decide(
 
     let mut on_stack = [Placement::EMPTY; ON_STACK];
     let mut on_heap = Vec::new();
-    let room = placement::room(&judged, nodes.len());
+    let room = placement::room(&admission.policy, &judged, nodes.len());
     let scratch = if room <= ON_STACK {
         &mut on_stack[..room]
     } else {

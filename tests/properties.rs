@@ -161,7 +161,8 @@ fn judge(
     nodes: &[PlainNode],
     request: &Request,
 ) -> Result<Vec<Placement>, Box<Refusal>> {
-    let mut scratch = vec![Placement::EMPTY; placement::room(request, nodes.len())];
+    let mut scratch =
+        vec![Placement::EMPTY; placement::room(&admission.policy, request, nodes.len())];
     let accepted = admission.judge(nodes, request, &mut scratch)?;
     scratch.truncate(accepted.nodes);
     Ok(scratch)
@@ -370,7 +371,7 @@ proptest! {
     ) {
         let mut together = request;
         together.shape.chunks *= jobs;
-        let mut scratch = vec![Placement::EMPTY; placement::room(&together, cluster.len())];
+        let mut scratch = vec![Placement::EMPTY; placement::room(&admission.policy, &together, cluster.len())];
         let judged = admission.judge_jobs(&cluster[..], &together, jobs, &mut scratch);
         if let Err(refusal) = judged {
             if let Reason::Chunks { asked, fit } = refusal.reason {
@@ -414,7 +415,7 @@ proptest! {
         prop_assert_eq!(points.is_empty(), request.check().is_err());
         for point in points {
             let asked = with_deadline(&request, point.deadline);
-            let mut places = vec![Placement::EMPTY; placement::room(&asked, nodes.len())];
+            let mut places = vec![Placement::EMPTY; placement::room(&admission.policy, &asked, nodes.len())];
             match admission.judge(&nodes[..], &asked, &mut places) {
                 Ok(acceptance) => {
                     places.truncate(acceptance.nodes);

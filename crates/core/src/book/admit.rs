@@ -7,7 +7,7 @@ use super::{
 };
 use crate::decision::job::Request;
 use crate::decision::node::JobOnNode;
-use crate::decision::placement::{self, Placement};
+use crate::decision::placement::Placement;
 use crate::decision::policy::Policy;
 use crate::decision::share::DeadlineStatus;
 use std::cmp::Reverse;
@@ -88,7 +88,7 @@ impl Book {
         let padded = self.padded(allowed);
         let allowed = padded.as_deref();
         let judged = self.begun_late(request);
-        let room = placement::room(request, self.nodes.len());
+        let room = self.room(request);
         let mut scratch = std::mem::take(&mut self.scratch);
         if scratch.len() < room {
             scratch.resize(room, Placement::EMPTY);

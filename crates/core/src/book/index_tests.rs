@@ -40,7 +40,10 @@ impl Cluster for Plain<'_> {
 /// Whatever is asked of a cluster, answered.
 fn answers<C: Cluster>(book: &Book, cluster: &C, request: &Request, jobs: u32) -> String {
     let admission = book.admission();
-    let mut scratch = vec![Placement::EMPTY; placement::room(request, cluster.len())];
+    let mut scratch = vec![
+        Placement::EMPTY;
+        placement::room(&admission.admission.policy, request, cluster.len())
+    ];
     let judged = admission.judge_jobs(cluster, request, jobs, &mut scratch);
     let places = match &judged {
         Ok(accepted) => scratch[..accepted.nodes].to_vec(),
@@ -301,8 +304,8 @@ impl<P: Policy> Policy for Counting<P> {
         self.0.ranks_by_sums()
     }
 
-    fn is_ranked_by_sums(&self, shape: &Shape) -> bool {
-        self.0.is_ranked_by_sums(shape)
+    fn compared(&self, shape: &Shape) -> usize {
+        self.0.compared(shape)
     }
 
     fn rank<N: NodeView>(&self, node: &N, request: &Request) -> f64 {
@@ -310,8 +313,8 @@ impl<P: Policy> Policy for Counting<P> {
     }
 }
 
-/// How often the policy is asked for 2,000 admissions, and for as many refusals with their counter-offers.
-fn asked<P: Policy>(policy: P, nodes: u32) -> (u64, u64) {
+/// How often the policy is asked for 2,000 admissions of jobs of up to so many slots, and for as many refusals with their counter-offers.
+fn asked<P: Policy>(policy: P, nodes: u32, slots: u32) -> (u64, u64) {
     let mut book = Book::new(Admission::default(), 30.0);
     for number in 0..nodes {
         let spec = NodeSpec {
@@ -329,7 +332,8 @@ fn asked<P: Policy>(policy: P, nodes: u32) -> (u64, u64) {
     };
     let count = |book: &Book, request: &Request| {
         let before = counting.policy.1.get();
-        let mut scratch = [Placement::EMPTY; 1];
+        let mut scratch =
+            vec![Placement::EMPTY; placement::room(&counting.policy, request, book.nodes.len())];
         let accepted = counting.judge(&Nodes::now(book, None), request, &mut scratch);
         (accepted.is_ok(), counting.policy.1.get() - before)
     };
@@ -337,10 +341,7 @@ fn asked<P: Policy>(policy: P, nodes: u32) -> (u64, u64) {
     for number in 0..2_000 {
         let terms = Terms::hard(10.0, 20.0 + f64::from(number % 70), f64::INFINITY);
         let mut request = Request::single(terms);
-        // Of several slots, where all jobs are looked at all nodes are asked.
-        if counting.policy.goes_by_sums().is_some() {
-            request.shape.processors_per_chunk = 1 + number % 3;
-        }
+        request.shape.processors_per_chunk = 1 + number % slots;
         let (accepted, steps) = count(&book, &request);
         assert!(accepted);
         accepting += steps;
@@ -359,7 +360,7 @@ fn asked<P: Policy>(policy: P, nodes: u32) -> (u64, u64) {
 
 #[test]
 fn on_sixteen_times_as_many_nodes_a_decision_looks_at_few_more() {
-    let of = |nodes| asked(Libra::default(), nodes);
+    let of = |nodes| asked(Libra::default(), nodes, 3);
     let (small, large) = (of(1_000), of(16_000));
     assert!(small.0 >= 2_000 && small.1 >= 2_000, "{small:?}");
     // Halving goes on for four steps more.
@@ -368,10 +369,14 @@ fn on_sixteen_times_as_many_nodes_a_decision_looks_at_few_more() {
 }
 
 #[test]
-fn where_every_job_counts_a_job_of_one_slot_has_the_emptiest_nodes_asked_and_no_others() {
-    let of = |nodes| asked(LibraAdaptive::default(), nodes).0;
-    let (small, large) = (of(1_000), of(16_000));
+fn where_every_job_counts_the_emptiest_nodes_are_asked_and_no_others() {
+    let of = |nodes, slots| asked(LibraAdaptive::default(), nodes, slots).0;
+    let (small, large) = (of(1_000, 1), of(16_000, 1));
     assert!((2_000..=12_000).contains(&small), "{small}");
+    assert!(large <= small + 2_000, "{small} {large}");
+    // Half of them have two slots: of the nodes 64 are asked then, and 64 times what one of their kind would say if it were empty.
+    let (small, large) = (of(1_000, 2), of(16_000, 2));
+    assert!((128_000..=145_000).contains(&small), "{small}");
     assert!(large <= small + 2_000, "{small} {large}");
 }
 

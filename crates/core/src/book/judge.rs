@@ -9,6 +9,7 @@ use crate::decision::consumable::{Amounts, Consumable};
 use crate::decision::job::{LONGEST, Request, SHORTEST, Terms};
 use crate::decision::node::{Cluster, JobOnNode, NodeSpec, NodeView};
 use crate::decision::node_index::Search;
+use crate::decision::placement;
 use crate::decision::policy::{Obstacle, Policy};
 use crate::decision::pricing;
 use crate::decision::refusal::{Reason, Refusal};
@@ -324,6 +325,13 @@ impl BookedJob {
 }
 
 impl Book {
+    /// Room that the places of this request may need.
+    pub(super) fn room(&self, request: &Request) -> usize {
+        // Of classes with whole processors no nodes are compared.
+        let policy = &self.admission.admission.policy;
+        placement::room(policy, request, self.nodes.len())
+    }
+
     /// Puts a job into the book and its shares into the nodes' sums.
     pub(super) fn insert(&mut self, job: BookedJob) -> usize {
         let key = self.vacant.pop().unwrap_or_else(|| {

@@ -27,7 +27,7 @@ use crate::decision::admission::affordable;
 use crate::decision::class::Class;
 use crate::decision::curve::with_deadline;
 use crate::decision::job::{Request, SHORTEST};
-use crate::decision::placement::{self, Placement};
+use crate::decision::placement::Placement;
 
 /// Who is done within so many seconds after a moment does not count there: sums of times are no more exact.
 pub(super) const SLACK: f64 = 0.01;
@@ -74,7 +74,7 @@ impl Book {
             return None;
         }
         let allowed = self.padded(allowed);
-        let mut scratch = vec![Placement::EMPTY; placement::room(request, self.nodes.len())];
+        let mut scratch = vec![Placement::EMPTY; self.room(request)];
         let assumed = Assumed {
             without,
             ..Assumed::default()
@@ -230,7 +230,7 @@ impl Book {
     ) -> Option<Vec<Placement>> {
         let allowed = self.with_own(key, allowed);
         let nodes = Nodes::now(self, allowed.as_deref()).at(self.now, Assumed::without(key));
-        let mut scratch = vec![Placement::EMPTY; placement::room(request, self.nodes.len())];
+        let mut scratch = vec![Placement::EMPTY; self.room(request)];
         let mut asked = *request;
         asked.terms.budget = f64::INFINITY;
         let paces = self.paces(request, &nodes);

@@ -11,7 +11,7 @@ use super::{Alarm, Book, BookError, Phase, check_seconds};
 use crate::decision::counter_offer::budget_needed;
 use crate::decision::curve::Judged;
 use crate::decision::job::Request;
-use crate::decision::placement::{self, Placement};
+use crate::decision::placement::Placement;
 use crate::decision::refusal::Category;
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -65,7 +65,7 @@ impl Book {
         pinned: bool,
     ) -> Result<Offer, BookError> {
         let judged = self.begun_late(request);
-        let mut scratch = vec![Placement::EMPTY; placement::room(request, self.nodes.len())];
+        let mut scratch = vec![Placement::EMPTY; self.room(request)];
         let nodes = self.at_its_pace(Nodes::now(self, allowed), &judged, &mut scratch);
         match (self.admission).judge_jobs(&nodes, &judged, jobs, &mut scratch) {
             Ok(accepted) => {

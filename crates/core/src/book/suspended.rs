@@ -20,7 +20,7 @@ use crate::decision::admission::affordable;
 use crate::decision::class::Class;
 use crate::decision::curve::with_deadline;
 use crate::decision::job::{Request, SHORTEST};
-use crate::decision::placement::{self, Placement};
+use crate::decision::placement::Placement;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, HashSet};
 
@@ -237,7 +237,7 @@ impl Book {
             ..Assumed::default()
         };
         let nodes = Nodes::now(self, allowed).at(at, assumed);
-        let mut places = vec![Placement::EMPTY; placement::room(request, self.nodes.len())];
+        let mut places = vec![Placement::EMPTY; self.room(request)];
         let mut free = *asked;
         free.terms.budget = f64::INFINITY;
         let paces = self.paces(request, &nodes);

@@ -172,7 +172,8 @@ impl<P: Policy, Q: Pricing> Admission<P, Q> {
         if self.pricing.depends_on_places() {
             let mut unlimited = *request;
             unlimited.terms.budget = f64::INFINITY;
-            let mut scratch = vec![Placement::EMPTY; placement::room(request, cluster.len())];
+            let mut scratch =
+                vec![Placement::EMPTY; placement::room(&self.policy, request, cluster.len())];
             // Where it would go as it is; where that is nowhere, a policy that looks at budgets
             // (LibraSLA) may know a place for one that pays more.
             for asked in [request, &unlimited] {
@@ -197,7 +198,8 @@ impl<P: Policy, Q: Pricing> Admission<P, Q> {
             return None;
         }
         if self.pricing.depends_on_places() {
-            let mut scratch = vec![Placement::EMPTY; placement::room(request, cluster.len())];
+            let mut scratch =
+                vec![Placement::EMPTY; placement::room(&self.policy, request, cluster.len())];
             let acceptance = self.accepts(cluster, request, &mut scratch)?;
             return Some(acceptance.price);
         }

@@ -463,7 +463,8 @@ mod tests {
     }
 
     fn refused(admission: &Admission, nodes: &[PlainNode], request: &Request) -> Refusal {
-        let mut scratch = vec![Placement::EMPTY; placement::room(request, nodes.len())];
+        let mut scratch =
+            vec![Placement::EMPTY; placement::room(&admission.policy, request, nodes.len())];
         let judged = admission.judge(nodes, request, &mut scratch);
         *judged.expect_err("it is refused")
     }
@@ -531,8 +532,9 @@ mod tests {
         let nodes = [node(2.0, NodeSpec::MEMORY_UNLIMITED)];
         let mut all = processors(10.0, 20.0, 1);
         all.shape.chunks = 6;
-        let mut scratch = vec![Placement::EMPTY; placement::room(&all, 1)];
-        let judged = <Admission>::default().judge_jobs(&nodes[..], &all, 6, &mut scratch);
+        let admission = <Admission>::default();
+        let mut scratch = vec![Placement::EMPTY; placement::room(&admission.policy, &all, 1)];
+        let judged = admission.judge_jobs(&nodes[..], &all, 6, &mut scratch);
         let refusal = judged.expect_err("four halves fit");
         let fewer = CounterOffer::Jobs {
             jobs: 4,

@@ -47,7 +47,8 @@ impl<P: Policy, Q: Pricing> Admission<P, Q> {
     /// What would become of a request, without evidence and counter-offers.
     pub fn appraise<C: Cluster + ?Sized>(&self, cluster: &C, request: &Request) -> Judged {
         if request.check().is_ok() {
-            let mut scratch = vec![Placement::EMPTY; placement::room(request, cluster.len())];
+            let mut scratch =
+                vec![Placement::EMPTY; placement::room(&self.policy, request, cluster.len())];
             if let Some(accepted) = self.accepts(cluster, request, &mut scratch) {
                 let places = &scratch[..accepted.nodes];
                 return Judged {

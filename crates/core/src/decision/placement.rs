@@ -5,7 +5,8 @@
 //! A job fits whole or not at all: nothing is reserved here.
 //!
 //! At most `chunks` nodes can be used, so that many candidates, kept in order in memory that the
-//! caller gives, are enough: accepting allocates nothing.
+//! caller gives, are enough: accepting allocates nothing. Where a policy ranks nodes by their sums and, of those that come first, takes the ones whose offers
+//! are best, there are so many more candidates as it compares ([`Policy::compared`]).
 
 mod alike;
 mod indexed;
@@ -28,7 +29,10 @@ pub struct Placement {
     pub loadfree: f64,
     offered: u32,
     per_chunk: f64,
+    /// By this candidates are chosen, and then chunks given out.
     rank: f64,
+    /// The rank of its offer: [`Placement::rank`] once candidates are chosen.
+    offer_rank: f64,
     rank_step: f64,
 }
 
@@ -42,6 +46,7 @@ impl Placement {
         offered: 0,
         per_chunk: 0.0,
         rank: 0.0,
+        offer_rank: 0.0,
         rank_step: 0.0,
     };
 
@@ -55,7 +60,8 @@ impl Placement {
         }
     }
 
-    fn new(node: usize, offer: &Offer) -> Placement {
+    /// A candidate whose rank is this.
+    fn new(node: usize, offer: &Offer, rank: f64) -> Placement {
         Placement {
             node,
             chunks: 0,
@@ -63,7 +69,8 @@ impl Placement {
             loadfree: offer.loadfree,
             offered: offer.chunks,
             per_chunk: offer.per_chunk,
-            rank: offer.rank,
+            rank,
+            offer_rank: offer.rank,
             rank_step: offer.rank_step,
         }
     }
@@ -91,8 +98,14 @@ impl Placement {
 }
 
 /// Room that [`place`] needs for this request on a cluster of so many nodes.
-pub fn room(request: &Request, nodes: usize) -> usize {
-    nodes.min(request.shape.chunks as usize)
+pub fn room<P: Policy>(policy: &P, request: &Request, nodes: usize) -> usize {
+    let compared = policy.compared(&request.shape);
+    nodes.min((request.shape.chunks as usize).saturating_add(compared))
+}
+
+/// Returns true if a node's rank is known before it is asked, and is not that of its offer.
+fn is_ranked_first<P: Policy>(policy: &P) -> bool {
+    policy.ranks_by_sums().is_some() && policy.goes_by_sums().is_none()
 }
 
 /// Places all chunks of a job, or none.
@@ -108,14 +121,29 @@ pub fn place<P: Policy, C: Cluster + ?Sized>(
     request: &Request,
     scratch: &mut [Placement],
 ) -> Option<usize> {
-    let room = room(request, cluster.len());
-    if let Some(groups) = cluster.groups() {
-        let known = alike::place(policy, cluster, groups, request, &mut scratch[..room]);
-        return distribute(&mut scratch[..known], request.shape.chunks);
+    let scratch = &mut scratch[..room(policy, request, cluster.len())];
+    let known = candidates_of(policy, cluster, request, scratch);
+    let best = &mut scratch[..known];
+    for candidate in best.iter_mut() {
+        candidate.rank = candidate.offer_rank;
     }
-    let mut best = Candidates::new(&mut scratch[..room]);
-    let choice = (policy.ranks_by_sums()).filter(|_| policy.is_ranked_by_sums(&request.shape));
-    let found = match (choice, index_for(cluster, request)) {
+    best.sort_unstable_by(Placement::order);
+    distribute(best, request.shape.chunks)
+}
+
+/// The nodes that come first, as many as there is room for. Returns how many there are.
+#[inline(always)]
+fn candidates_of<P: Policy, C: Cluster + ?Sized>(
+    policy: &P,
+    cluster: &C,
+    request: &Request,
+    scratch: &mut [Placement],
+) -> usize {
+    if let Some(groups) = cluster.groups() {
+        return alike::place(policy, cluster, groups, request, scratch);
+    }
+    let mut best = Candidates::new(scratch);
+    let found = match (policy.ranks_by_sums(), index_for(cluster, request)) {
         (Some(choice), Some(search)) => {
             indexed::place(policy, choice, cluster, search, request, &mut best).is_ok()
         }
@@ -125,10 +153,7 @@ pub fn place<P: Policy, C: Cluster + ?Sized>(
         best.known = 0;
         scan(policy, cluster, request, &mut best);
     }
-    let known = best.known;
-    let best = &mut scratch[..known];
-    best.sort_unstable_by(Placement::order);
-    distribute(best, request.shape.chunks)
+    best.known
 }
 
 /// The index of the nodes, for a request that it answers: of consumables it knows nothing.
@@ -185,23 +210,27 @@ fn scan<P: Policy, C: Cluster + ?Sized>(
     request: &Request,
     best: &mut Candidates<'_>,
 ) {
+    let is_ranked_first = is_ranked_first(policy);
     for index in 0..cluster.len() {
         let Some(node) = cluster.node_for(index, request) else {
             continue;
         };
+        let is_behind = |rank: f64| best.worst().is_some_and(|worst| rank >= worst.rank);
+        let first = is_ranked_first.then(|| policy.rank(&node, request));
+        if first.is_some_and(is_behind) {
+            continue;
+        }
         let Ok(offer) = policy.offer(&node, request) else {
             continue;
         };
         // Every candidate takes at least one chunk, so a full table is already enough.
-        if let Some(worst) = best.worst() {
-            if policy.takes_any_node() {
-                break;
-            }
-            if offer.rank >= worst.rank {
-                continue;
-            }
+        if best.worst().is_some() && policy.takes_any_node() {
+            break;
         }
-        best.take(Placement::new(index, &offer));
+        let rank = first.unwrap_or(offer.rank);
+        if !is_behind(rank) {
+            best.take(Placement::new(index, &offer, rank));
+        }
     }
 }
 
@@ -322,7 +351,8 @@ mod tests {
     use super::*;
     use crate::decision::job::Terms;
     use crate::decision::node::{NodeSpec, PlainNode};
-    use crate::decision::policy::Libra;
+    use crate::decision::policy::libra_adaptive::COMPARED;
+    use crate::decision::policy::{Libra, LibraAdaptive};
     use crate::decision::share::ShareRule;
     use proptest::prelude::*;
 
@@ -338,6 +368,47 @@ mod tests {
         processors.iter().map(node).collect()
     }
 
+    /// Nodes of four processors with jobs of one slot, (estimate, deadline).
+    fn busy(jobs: &[(f64, f64)]) -> PlainNode {
+        let spec = NodeSpec {
+            processors: 4.0,
+            rating: 1.0,
+            memory: NodeSpec::MEMORY_UNLIMITED,
+        };
+        let mut node = PlainNode::new(spec, Vec::new(), ShareRule::Exact);
+        for &(estimate, deadline) in jobs {
+            let terms = Terms::hard(estimate, deadline, f64::INFINITY);
+            node.reserve(&Request::single(terms), 1);
+        }
+        node
+    }
+
+    #[test]
+    fn of_the_nodes_that_come_first_the_best_offers_are_taken() {
+        // As much is committed on each, and on one less of it is due before the deadline that is asked for.
+        let mut nodes = vec![busy(&[(5.0, 10.0)]); COMPARED + 1];
+        nodes[40] = busy(&[(2.5, 10.0), (25.0, 100.0)]);
+        // Nothing is, where a little more is committed.
+        nodes.push(busy(&[(50.1, 100.0)]));
+        let taken = |nodes: &[PlainNode], chunks, slots| {
+            let mut request = Request::single(Terms::hard(5.0, 10.0, f64::INFINITY));
+            request.shape.chunks = chunks;
+            request.shape.scatter = true;
+            request.shape.processors_per_chunk = slots;
+            let policy = LibraAdaptive::default();
+            let mut scratch = vec![Placement::EMPTY; room(&policy, &request, nodes.len())];
+            let used = place(&policy, nodes, &request, &mut scratch);
+            let used = &scratch[..used.expect("there is room")];
+            used.iter().map(|place| place.node).collect::<Vec<_>>()
+        };
+        assert_eq!(taken(&nodes, 1, 2), [40]);
+        // One more is compared for a job that can use two.
+        assert_eq!(taken(&nodes, 2, 1), [64, 40]);
+        assert_eq!(taken(&nodes[1..], 1, 2), [63]);
+        // Of one slot, the first.
+        assert_eq!(taken(&nodes, 1, 1), [0]);
+    }
+
     proptest! {
         #[test]
         fn the_best_nodes_in_their_order_are_used(
@@ -350,7 +421,7 @@ mod tests {
             let mut request = Request::single(Terms::hard(10.0, 20.0, f64::INFINITY));
             request.shape.chunks = chunks;
             request.shape.scatter = scatter;
-            let mut scratch = vec![Placement::EMPTY; room(&request, nodes.len())];
+            let mut scratch = vec![Placement::EMPTY; room(&Libra::default(), &request, nodes.len())];
             let used = place(&Libra::default(), &nodes[..], &request, &mut scratch);
 
             let mut order: Vec<usize> = (0..nodes.len()).filter(|n| processors[*n] >= 2).collect();

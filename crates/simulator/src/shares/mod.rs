@@ -314,7 +314,7 @@ impl<P: Policy + Copy> Simulation<'_, P> {
             groups: &self.groups,
             now,
         };
-        let room = placement::room(&request, cluster.len());
+        let room = placement::room(&admission.policy, &request, cluster.len());
         if self.scratch.len() < room {
             self.scratch.resize(room, Placement::EMPTY);
         }

@@ -1,7 +1,7 @@
 //! Placing where nodes that are alike are kept together: each group is asked once at the most. The same nodes as a scan over all of them finds, ties
 //! included.
 
-use super::Placement;
+use super::{Placement, is_ranked_first};
 use crate::decision::job::Request;
 use crate::decision::node::{Cluster, Groups};
 use crate::decision::policy::{Offer, Policy};
@@ -32,7 +32,7 @@ fn in_order(rank: f64) -> i64 {
     bits ^ (((bits >> 63) as u64) >> 1) as i64
 }
 
-/// The best candidates in their order, as many as there is room for. Returns how many there are.
+/// The best candidates, as many as there is room for. Returns how many there are.
 pub(super) fn place<P: Policy, C: Cluster + ?Sized>(
     policy: &P,
     cluster: &C,
@@ -44,7 +44,7 @@ pub(super) fn place<P: Policy, C: Cluster + ?Sized>(
         return first_nodes(policy, cluster, groups, request, best);
     }
     // Where the rank is known before the answer, only those are asked that may be among the best.
-    let asks_by_rank = policy.is_ranked_by_sums(&request.shape) && policy.goes_by_sums().is_none();
+    let asks_by_rank = is_ranked_first(policy);
     let mut answers: Vec<Answer<'_>> = Vec::with_capacity(groups.members.len());
     let mut ranks = Vec::with_capacity(groups.members.len());
     for (group, members) in groups.members.iter().enumerate() {
@@ -93,8 +93,8 @@ pub(super) fn place<P: Policy, C: Cluster + ?Sized>(
 fn take(equal: &mut [(Offer, &[u32])], best: &mut [Placement]) -> usize {
     if let [(offer, members)] = equal {
         let places = best.iter_mut().zip(members.iter());
-        return (places.map(|(place, node)| *place = Placement::new(*node as usize, offer)))
-            .count();
+        let place_on = |node: &u32| Placement::new(*node as usize, offer, offer.rank);
+        return places.map(|(place, node)| *place = place_on(node)).count();
     }
     let mut known = 0;
     for place in best.iter_mut() {
@@ -102,7 +102,7 @@ fn take(equal: &mut [(Offer, &[u32])], best: &mut [Placement]) -> usize {
         let Some((offer, members)) = heads.min_by_key(|(_, members)| members[0]) else {
             break;
         };
-        *place = Placement::new(members[0] as usize, offer);
+        *place = Placement::new(members[0] as usize, offer, offer.rank);
         *members = &members[1..];
         known += 1;
     }
@@ -127,11 +127,10 @@ fn first_nodes<P: Policy, C: Cluster + ?Sized>(
         let answer =
             answers[group].get_or_insert_with(|| offer_of(policy, cluster, group, request));
         if let Some(offer) = answer {
-            best[known] = Placement::new(node, offer);
+            best[known] = Placement::new(node, offer, offer.rank);
             known += 1;
         }
     }
-    best[..known].sort_unstable_by(Placement::order);
     known
 }
 

@@ -161,8 +161,9 @@ impl<P: Policy, C: Cluster + ?Sized> Finder<'_, P, C> {
         best: &mut Candidates<'_>,
     ) -> Result<Considered, GaveUp> {
         // Of a policy that looks at the jobs of whom it asks, nobody is asked who would be worse.
-        if let (Some(worst), false) = (best.worst(), self.by_sums) {
-            let rank = (self.policy).rank(&SummedNode::of(kind, entry), self.request);
+        let ranked_first = || (self.policy).rank(&SummedNode::of(kind, entry), self.request);
+        let first = (!self.by_sums).then(ranked_first);
+        if let (Some(worst), Some(rank)) = (best.worst(), first) {
             if rank.total_cmp(&worst.rank).is_gt() {
                 return Ok(Considered::Worse);
             }
@@ -170,7 +171,7 @@ impl<P: Policy, C: Cluster + ?Sized> Finder<'_, P, C> {
         let Some(offer) = self.offer(kind, entry)? else {
             return Ok(Considered::Taken);
         };
-        let candidate = Placement::new(entry.node as usize, &offer);
+        let candidate = Placement::new(entry.node as usize, &offer, first.unwrap_or(offer.rank));
         Ok(match best.worst() {
             Some(worst) if candidate.is_behind(worst) => Considered::Worse,
             Some(worst) if candidate.order(worst).is_ge() => Considered::AsGood,

@@ -26,6 +26,10 @@ use crate::decision::job::{Request, Shape, Terms};
 use crate::decision::node::{JobOnNode, NodeView};
 use crate::decision::share::{DeadlineStatus, Need, ShareRule, grace};
 
+/// So many nodes more than it could use are compared for a job of several slots: of more, no more jobs end in time (docs/policies.md has the figures), and
+/// each takes a microsecond to look at.
+pub const COMPARED: usize = 63;
+
 /// A job that has used what was planned is taken to need this part of it again.
 const OVERRUN: f64 = 0.1;
 
@@ -161,11 +165,7 @@ impl Policy for LibraAdaptive {
             share,
             loadfree: (spec.processors - node.committed() - share * slots).max(0.0),
             per_chunk: share * slots,
-            rank: match self.is_ranked_by_sums(&request.shape) {
-                true => self.rank(node, request),
-                false => -slack,
-            },
-            // In the unit of the second rank: a job of the first has one chunk.
+            rank: -slack,
             rank_step: chunk.work,
         })
     }
@@ -179,8 +179,11 @@ impl Policy for LibraAdaptive {
     }
 
     #[inline(always)]
-    fn is_ranked_by_sums(&self, shape: &Shape) -> bool {
-        shape.slots() == 1
+    fn compared(&self, shape: &Shape) -> usize {
+        match shape.slots() {
+            1 => 0,
+            _ => COMPARED,
+        }
     }
 
     #[inline(always)]

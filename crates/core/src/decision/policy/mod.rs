@@ -148,23 +148,24 @@ pub trait Policy {
         None
     }
 
-    /// Which nodes are the best, of a policy whose rank depends on what [`Policy::goes_by_sums`] names, as it does there, whatever its answer depends
-    /// on: nodes are asked from the best on then, until there are enough. The rank is the same, to the last bit, if whole processors are taken off both
-    /// what is committed and what the node has. For every job, also one that is not so ranked: a node without jobs takes it if any node of its kind does. None:
-    /// every node is to be asked.
+    /// Which nodes come first, of a policy with a [`Policy::rank`] that depends on what [`Policy::goes_by_sums`] names, as the rank of an offer does there,
+    /// whatever its answer depends on: nodes are asked in that order then, until there are enough. It is the same, to the last bit, if whole processors are
+    /// taken off both what is committed and what the node has. And a node without jobs takes a job if any node of its kind does. None: every node is to be
+    /// asked.
     #[inline(always)]
     fn ranks_by_sums(&self) -> Option<NodeChoice> {
         self.goes_by_sums()
     }
 
-    /// Whether jobs of this shape are ranked so.
+    /// Of the nodes that come first and take a job of this shape, so many more than it could use are compared: those whose offers have the lowest
+    /// ranks get it. 0 where the first ones are taken.
     #[inline(always)]
-    fn is_ranked_by_sums(&self, shape: &Shape) -> bool {
+    fn compared(&self, shape: &Shape) -> usize {
         let _ = shape;
-        self.ranks_by_sums().is_some()
+        0
     }
 
-    /// The rank of what this node offers, if it offers anything. Asked only of policies that rank by sums and do not go by them, for jobs that are so ranked.
+    /// Where this node comes for a job, the lowest first. Asked only of policies that rank by sums and do not go by them.
     fn rank<N: NodeView>(&self, node: &N, request: &Request) -> f64 {
         let _ = (node, request);
         0.0
@@ -337,8 +338,8 @@ impl Policy for AnyPolicy {
     }
 
     #[inline(always)]
-    fn is_ranked_by_sums(&self, shape: &Shape) -> bool {
-        ask!(self, policy => policy.is_ranked_by_sums(shape))
+    fn compared(&self, shape: &Shape) -> usize {
+        ask!(self, policy => policy.compared(shape))
     }
 
     #[inline(always)]

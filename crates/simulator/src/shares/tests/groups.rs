@@ -49,7 +49,9 @@ proptest! {
         policy in any_policy(),
         spare in any_spare(),
         at_once: bool,
-        (nodes, each, faster) in (1usize..12, 1u32..4, 0usize..4),
+        // More, too, than are compared for a job.
+        nodes in prop_oneof![4 => 1usize..12, 1 => 65usize..150],
+        (each, faster) in (1u32..4, 0usize..4),
     ) {
         let mut jobs = workload(&drawn, false, false);
         for job in &mut jobs {
