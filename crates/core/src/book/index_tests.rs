@@ -8,7 +8,7 @@ use crate::decision::job::{Request, Shape, Terms};
 use crate::decision::node::{Cluster, NodeView};
 use crate::decision::placement;
 use crate::decision::policy::{
-    AnyPolicy, Libra, LibraAdaptive, NodeChoice, Obstacle, Offer, Policy,
+    AnyPolicy, Libra, LibraAdaptive, LibraRisk, LibraSla, NodeChoice, Obstacle, Offer, Policy,
 };
 use crate::decision::pricing::{AnyPricing, ByShare, Linear, Utilisation};
 use crate::decision::service::ClassRules;
@@ -110,7 +110,7 @@ fn happen(book: &mut Book, step: Step, now: f64) {
         .unwrap_or_default();
     let asked = request(step);
     // What is refused changes nothing, which is as good.
-    match kind % 16 {
+    match kind % 20 {
         0 => drop(book.set_node(&node(one), spec(step), third % 5 > 0)),
         1 => drop(book.set_available(&node(one), other % 3 > 0)),
         2..=6 => {
@@ -133,9 +133,34 @@ fn happen(book: &mut Book, step: Step, now: f64) {
                 }
             }
         }
-        _ => {
+        15 => {
             let again = book.snapshot();
             drop(book.rebuild(&again));
+        }
+        // Somebody is to begin or to go on later.
+        16 | 17 => {
+            book.advance(now);
+            let asked = Request {
+                terms: Terms {
+                    class: Class::Dedicated,
+                    budget: f64::INFINITY,
+                    ..asked.terms
+                },
+                ..asked
+            };
+            let planned = book.plan(&asked, None);
+            let planned = planned.or_else(|| book.plan_in_front(&asked, None, &|_| other % 3 > 0));
+            if let Some(planned) = planned {
+                let token = book.promise(&asked, &planned).token;
+                drop(book.bind(token, &token.to_string(), now));
+            }
+        }
+        18 => drop(book.note_stands_still(&id, other % 2 == 0, now)),
+        _ => {
+            drop(book.let_go_on(now));
+            if let Some(id) = book.planned().first().map(|id| id.to_string()) {
+                drop(book.begin(&id, &asked, None, None, now));
+            }
         }
     }
 }
@@ -150,6 +175,8 @@ fn any_admission() -> impl Strategy<Value = Admission> {
         })),
         any::<bool>()
             .prop_map(|unconditional| AnyPolicy::LibraAdaptive(LibraAdaptive { unconditional })),
+        Just(AnyPolicy::LibraRisk(LibraRisk::default())),
+        Just(AnyPolicy::LibraSla(LibraSla)),
     ];
     let pricing = prop_oneof![
         Just(AnyPricing::Linear(Linear::default())),

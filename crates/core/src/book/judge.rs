@@ -112,13 +112,13 @@ impl Cluster for Nodes<'_> {
     }
 
     fn index(&self) -> Option<Search<'_>> {
+        // Under a policy that asks each node nobody is in it.
+        (self.book.admission.admission.policy).ranks_by_sums()?;
         // It has the sums of now.
         let nodes = &self.book.index;
-        let none_later = self.book.planned.is_empty() && self.book.suspended.is_empty();
-        let is_enough = self.is_plain() && none_later;
-        (is_enough && nodes.is_worthwhile()).then_some(Search {
+        (self.is_plain() && nodes.is_worthwhile()).then_some(Search {
             nodes,
-            all: self.allowed.is_none(),
+            all: self.allowed.is_none() && self.slowest.is_none(),
         })
     }
 

@@ -215,9 +215,14 @@ impl Book {
     /// A node changed, or what is committed there.
     pub(super) fn reindex(&mut self, index: usize) {
         let node = &self.nodes[index];
+        if self.admission.admission.policy.ranks_by_sums().is_none() {
+            return;
+        }
         if !node.available {
             self.index.remove(index);
-        } else if self.admission.admission.policy.ranks_by_sums().is_some() {
+        } else if node.planned > 0 {
+            self.index.set_apart(index);
+        } else {
             let NodeSpec {
                 processors,
                 rating,

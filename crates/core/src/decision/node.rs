@@ -149,7 +149,8 @@ pub trait Cluster {
         let _ = what;
         None
     }
-    /// The nodes by what is committed on them, where somebody keeps that in order: every node that takes new jobs is in it.
+    /// The nodes by what is committed on them, where somebody keeps that in order: every node that takes new jobs is in it, and what the sums say of
+    /// those that do not stand apart is what [`Cluster::node_for`] says.
     #[inline(always)]
     fn index(&self) -> Option<Search<'_>> {
         None

@@ -1,5 +1,7 @@
 //! Nodes in the order of what is committed on them, so that a decision looks at the nodes that it uses and not at all of them.
 //!
+//! Nodes whose sums do not say what is committed while a job would run stand apart: these are asked one by one, whatever their order.
+//!
 //! For policies that go by sums, see [`Policy::goes_by_sums`](super::policy::Policy::goes_by_sums), and those that rank by them, see
 //! [`Policy::ranks_by_sums`](super::policy::Policy::ranks_by_sums). Whoever keeps an index tells it of each change of a node.
 //!
@@ -11,7 +13,7 @@
 //!   what a block has of memory stands beside it, so that a search passes it over.
 
 use std::cmp::Ordering;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 /// Most nodes of a block. Of larger ones more is moved for each change, of smaller ones more are passed over by a search that memory decides.
 const LONGEST_BLOCK: usize = 128;
@@ -27,10 +29,12 @@ pub struct NodeIndex {
     by_spec: HashMap<(u64, u64), u32>,
     /// Kinds that no node is of.
     vacant: Vec<u32>,
-    /// By the node's index; None for one that takes no new jobs.
+    /// By the node's index; None for one that takes no new jobs, or stands apart.
     nodes: Vec<Option<Key>>,
-    /// Nodes in it.
+    /// Nodes of all kinds.
     count: usize,
+    /// Nodes that are of no kind here.
+    apart: BTreeSet<u32>,
 }
 
 /// An index, as a decision uses it.
@@ -285,6 +289,7 @@ impl NodeIndex {
         committed: f64,
         memory: u64,
     ) {
+        self.apart.remove(&(index as u32));
         let entry = Entry {
             committed,
             memory,
@@ -313,8 +318,15 @@ impl NodeIndex {
         self.count += 1;
     }
 
+    /// A node takes new jobs, and its sums do not say what is committed there while one would run.
+    pub fn set_apart(&mut self, index: usize) {
+        self.remove(index);
+        self.apart.insert(index as u32);
+    }
+
     /// A node takes no new jobs any more.
     pub fn remove(&mut self, index: usize) {
+        self.apart.remove(&(index as u32));
         let Some(key) = self.nodes.get_mut(index).and_then(Option::take) else {
             return;
         };
@@ -358,8 +370,17 @@ impl NodeIndex {
         self.kinds.iter().filter(|kind| kind.count > 0)
     }
 
-    /// Processors of the largest node, of all together, and the rating of the slowest; None if a sum of them depends on the order.
+    /// Nodes that are of no kind here, ascending.
+    pub(super) fn apart(&self) -> impl Iterator<Item = usize> + '_ {
+        self.apart.iter().map(|index| *index as usize)
+    }
+
+    /// Processors of the largest node, of all together, and the rating of the slowest; None if a sum of them depends on the order, or somebody
+    /// stands apart.
     pub(super) fn processors(&self) -> Option<(f64, f64, f64)> {
+        if !self.apart.is_empty() {
+            return None;
+        }
         // Sums of whole parts of this size are exact.
         const PARTS: f64 = 1024.0;
         let mut all = (0.0f64, 0.0, f64::INFINITY);

@@ -4,29 +4,99 @@ use super::{Admission, affordable, lacking};
 use crate::decision::job::Request;
 use crate::decision::node::{Cluster, SummedNode};
 use crate::decision::node_index::{At, Entry, Kind, NodeIndex};
-use crate::decision::policy::{Obstacle, Policy};
+use crate::decision::policy::{Obstacle, Offer, Policy};
 use crate::decision::pricing::Pricing;
 use crate::decision::refusal::Reason;
+use std::cmp::Reverse;
 
-/// What the nodes answered, of each obstacle that of the node that came nearest; of equals, of the first.
+/// Of the nodes with one obstacle the one that came nearest, which has the least of `K`; of equals, the first.
+#[derive(Debug, PartialEq)]
+struct Nearest<K>(Option<(K, usize, Reason)>);
+
+impl<K> Default for Nearest<K> {
+    fn default() -> Nearest<K> {
+        Nearest(None)
+    }
+}
+
+impl<K: PartialOrd> Nearest<K> {
+    fn hear(&mut self, by: K, node: usize, reason: Reason) {
+        let is_nearer = match &self.0 {
+            None => true,
+            Some((least, first, _)) => by < *least || by == *least && node < *first,
+        };
+        if is_nearer {
+            self.0 = Some((by, node, reason));
+        }
+    }
+
+    fn reason(self) -> Option<Reason> {
+        self.0.map(|(_, _, reason)| reason)
+    }
+}
+
+/// What the nodes answered.
 #[derive(Debug, Default, PartialEq)]
 struct Evidence {
     /// Chunks that would fit, on all nodes together.
     fit: u64,
     /// The least share that a slot would need on a node that is too slow.
     slot: Option<f64>,
-    /// [`Reason::Share`].
-    share: Option<Reason>,
-    /// [`Reason::Memory`].
-    memory: Option<Reason>,
-    /// [`Reason::Consumable`].
-    consumable: Option<Reason>,
-    /// [`Reason::Time`].
-    time: Option<Reason>,
-    /// [`Reason::Risk`].
-    risk: Option<Reason>,
-    /// [`Reason::Return`].
-    earns: Option<Reason>,
+    /// [`Reason::Share`], by what is lacking.
+    share: Nearest<f64>,
+    /// [`Reason::Memory`], by what is free.
+    memory: Nearest<Reverse<u64>>,
+    /// [`Reason::Consumable`], by what is free: a node that has some of it, though too little, came nearer than one that never has any.
+    consumable: Nearest<Reverse<Option<u64>>>,
+    /// [`Reason::Time`], by what is lacking.
+    time: Nearest<f64>,
+    /// [`Reason::Risk`], by the delay.
+    risk: Nearest<f64>,
+    /// [`Reason::Return`], by the loss.
+    earns: Nearest<f64>,
+}
+
+impl Evidence {
+    /// What a node answered, for as many as are like it.
+    fn hear(&mut self, node: usize, count: u64, answer: Result<Offer, Obstacle>) {
+        match answer {
+            Ok(offer) => self.fit += u64::from(offer.chunks) * count,
+            Err(Obstacle::Slot { share }) => {
+                self.slot = Some(self.slot.map_or(share, |least| least.min(share)));
+            }
+            // To whom no node has a place, none is open.
+            Err(Obstacle::Slots) => {}
+            Err(Obstacle::Share { needed, free }) => {
+                (self.share).hear(needed - free, node, Reason::Share { needed, free, node });
+            }
+            Err(Obstacle::Memory { needed, free }) => {
+                (self.memory).hear(Reverse(free), node, Reason::Memory { needed, free, node });
+            }
+            Err(Obstacle::Consumable { what, needed, free }) => {
+                let reason = Reason::Consumable {
+                    what,
+                    needed,
+                    free: free.unwrap_or(0),
+                    node: Some(node),
+                };
+                self.consumable.hear(Reverse(free), node, reason);
+            }
+            Err(Obstacle::Time { needed, free }) => {
+                (self.time).hear(needed - free, node, Reason::Time { needed, free, node });
+            }
+            Err(Obstacle::Risk { delay }) => {
+                self.risk.hear(delay, node, Reason::Risk { delay, node });
+            }
+            Err(Obstacle::Return { with, without }) => {
+                let reason = Reason::Return {
+                    with,
+                    without,
+                    node,
+                };
+                self.earns.hear(without - with, node, reason);
+            }
+        }
+    }
 }
 
 /// Finds the reason for a request that did not fit. The first that applies, in the order in
@@ -56,7 +126,13 @@ pub(super) fn reason<P: Policy, Q: Pricing, C: Cluster + ?Sized>(
     let by_index = planned.shape.consumables.is_empty();
     let found = match cluster.index().filter(|search| search.all && by_index) {
         Some(search) if admission.policy.goes_by_sums().is_some() => {
-            of_an_index(&admission.policy, search.nodes, &planned)
+            let mut found = of_an_index(&admission.policy, search.nodes, &planned);
+            for index in search.nodes.apart() {
+                if let Some(node) = cluster.node_for(index, &planned) {
+                    found.hear(index, 1, admission.policy.offer(&node, &planned));
+                }
+            }
+            found
         }
         _ => of_all_nodes(admission, cluster, &planned),
     };
@@ -71,8 +147,14 @@ pub(super) fn reason<P: Policy, Q: Pricing, C: Cluster + ?Sized>(
         fastest: share * planned.terms.deadline,
         deadline: planned.terms.deadline,
     });
-    let full = (found.earns).or(found.time).or(found.risk).or(found.share);
-    (full.or(found.memory).or(found.consumable).or(deadline)).unwrap_or(Reason::NoNode)
+    let full = (found.earns.reason())
+        .or(found.time.reason())
+        .or(found.risk.reason())
+        .or(found.share.reason());
+    (full.or(found.memory.reason()))
+        .or(found.consumable.reason())
+        .or(deadline)
+        .unwrap_or(Reason::NoNode)
 }
 
 /// Asks every node, or one of those that are alike.
@@ -82,71 +164,19 @@ fn of_all_nodes<P: Policy, Q: Pricing, C: Cluster + ?Sized>(
     planned: &Request,
 ) -> Evidence {
     let mut found = Evidence::default();
-    let mut most: Option<Option<u64>> = None;
     for (node, count, answer) in admission.answers(cluster, planned) {
-        match answer {
-            Ok(offer) => found.fit += u64::from(offer.chunks) * count,
-            Err(Obstacle::Slot { share }) => {
-                found.slot = Some(found.slot.map_or(share, |least| least.min(share)));
-            }
-            // To whom no node has a place, none is open.
-            Err(Obstacle::Slots) => {}
-            Err(Obstacle::Share { needed, free }) => match found.share {
-                Some(Reason::Share {
-                    needed: n, free: f, ..
-                }) if needed - free >= n - f => {}
-                _ => found.share = Some(Reason::Share { needed, free, node }),
-            },
-            Err(Obstacle::Memory { needed, free }) => match found.memory {
-                Some(Reason::Memory { free: most, .. }) if free <= most => {}
-                _ => found.memory = Some(Reason::Memory { needed, free, node }),
-            },
-            // A node that has some of it, though too little, came nearer than one that never has any.
-            Err(Obstacle::Consumable { free, .. }) if most.is_some_and(|most| free <= most) => {}
-            Err(Obstacle::Consumable { what, needed, free }) => {
-                most = Some(free);
-                found.consumable = Some(Reason::Consumable {
-                    what,
-                    needed,
-                    free: free.unwrap_or(0),
-                    node: Some(node),
-                });
-            }
-            Err(Obstacle::Time { needed, free }) => match found.time {
-                Some(Reason::Time {
-                    needed: n, free: f, ..
-                }) if needed - free >= n - f => {}
-                _ => found.time = Some(Reason::Time { needed, free, node }),
-            },
-            Err(Obstacle::Risk { delay }) => match found.risk {
-                Some(Reason::Risk { delay: least, .. }) if delay >= least => {}
-                _ => found.risk = Some(Reason::Risk { delay, node }),
-            },
-            Err(Obstacle::Return { with, without }) => match found.earns {
-                Some(Reason::Return {
-                    with: w,
-                    without: o,
-                    ..
-                }) if with - without <= w - o => {}
-                _ => {
-                    found.earns = Some(Reason::Return {
-                        with,
-                        without,
-                        node,
-                    });
-                }
-            },
-        }
+        found.hear(node, count, answer);
     }
     found
 }
 
-/// What all nodes of an index say to a request, see [`Search::all`].
+/// What all nodes of an index say to a request that do not stand apart, see [`Search::all`].
 fn of_an_index<P: Policy>(policy: &P, nodes: &NodeIndex, request: &Request) -> Evidence {
     let mut evidence = Evidence::default();
-    // Lacks least of all; of equals, the first node.
-    let mut nearest = (f64::INFINITY, usize::MAX);
-    let mut roomiest: Option<(u64, usize)> = None;
+    let roomy = |free: u64, node: u32| {
+        let (needed, node) = (request.shape.memory_per_chunk, node as usize);
+        (Reverse(free), node, Reason::Memory { needed, free, node })
+    };
     let by_share = |kind: &Kind, entry: &Entry| {
         let node = SummedNode::of(kind, entry).without_memory();
         policy.offer(&node, request)
@@ -177,14 +207,7 @@ fn of_an_index<P: Policy>(policy: &P, nodes: &NodeIndex, request: &Request) -> E
                 false => At { block: 0, entry: 0 },
             };
             let node = kind.first_between(start, before) as usize;
-            if (needed - free)
-                .total_cmp(&nearest.0)
-                .then(node.cmp(&nearest.1))
-                .is_lt()
-            {
-                nearest = (needed - free, node);
-                evidence.share = Some(Reason::Share { needed, free, node });
-            }
+            (evidence.share).hear(needed - free, node, Reason::Share { needed, free, node });
             before = start;
         }
         let mut at = with_room;
@@ -192,12 +215,16 @@ fn of_an_index<P: Policy>(policy: &P, nodes: &NodeIndex, request: &Request) -> E
             let entries = &block.entries[at.entry..];
             let lacking = block.memory < request.shape.memory_per_chunk;
             if lacking && at.entry == 0 {
-                roomiest = roomier(roomiest, block.memory, block.roomiest);
+                let (by, node, reason) = roomy(block.memory, block.roomiest);
+                evidence.memory.hear(by, node, reason);
             }
             for entry in entries.iter().filter(|_| !(lacking && at.entry == 0)) {
                 match policy.offer(&SummedNode::of(kind, entry), request) {
                     Ok(offer) => evidence.fit += u64::from(offer.chunks),
-                    Err(_) => roomiest = roomier(roomiest, entry.memory, entry.node),
+                    Err(_) => {
+                        let (by, node, reason) = roomy(entry.memory, entry.node);
+                        evidence.memory.hear(by, node, reason);
+                    }
                 }
             }
             at = At {
@@ -206,18 +233,5 @@ fn of_an_index<P: Policy>(policy: &P, nodes: &NodeIndex, request: &Request) -> E
             };
         }
     }
-    evidence.memory = roomiest.map(|(free, node)| Reason::Memory {
-        needed: request.shape.memory_per_chunk,
-        free,
-        node,
-    });
     evidence
-}
-
-fn roomier(known: Option<(u64, usize)>, memory: u64, node: u32) -> Option<(u64, usize)> {
-    let node = node as usize;
-    match known {
-        Some((most, first)) if memory < most || (memory == most && node > first) => known,
-        _ => Some((memory, node)),
-    }
 }

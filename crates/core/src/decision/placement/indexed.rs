@@ -1,6 +1,6 @@
 //! Placing by an index: the same nodes as a scan over all of them finds, ties included.
 
-use super::{Candidates, Placement};
+use super::{Candidates, Placement, is_ranked_first};
 use crate::decision::job::Request;
 use crate::decision::node::{Cluster, SummedNode};
 use crate::decision::node_index::{At, Entry, Kind, Search};
@@ -193,6 +193,24 @@ enum Considered {
     Worse,
 }
 
+/// What those offer that stand apart, of a rank that is that of their order.
+fn apart<'a, P: Policy, C: Cluster + ?Sized>(
+    policy: &'a P,
+    cluster: &'a C,
+    search: Search<'a>,
+    request: &'a Request,
+) -> impl Iterator<Item = (usize, f64, Offer)> + 'a {
+    search.nodes.apart().filter_map(move |index| {
+        let node = cluster.node_for(index, request)?;
+        let offer = policy.offer(&node, request).ok()?;
+        let rank = match is_ranked_first(policy) {
+            true => policy.rank(&node, request),
+            false => offer.rank,
+        };
+        Some((index, rank, offer))
+    })
+}
+
 /// The best candidates, as [`super::place`] has them.
 ///
 /// # Errors
@@ -205,6 +223,15 @@ pub(super) fn place<P: Policy, C: Cluster + ?Sized>(
     request: &Request,
     best: &mut Candidates<'_>,
 ) -> Result<(), GaveUp> {
+    for (index, rank, offer) in apart(policy, cluster, search, request) {
+        let candidate = Placement::new(index, &offer, rank);
+        if best
+            .worst()
+            .is_none_or(|worst| candidate.order(worst).is_lt())
+        {
+            best.take(candidate);
+        }
+    }
     let mut finder = Finder::new(policy, cluster, search, request);
     for kind in search.nodes.kinds() {
         match choice {
@@ -247,5 +274,10 @@ pub(super) fn fits<P: Policy, C: Cluster + ?Sized>(
             }
         }
     }
-    Ok(false)
+    Ok(
+        apart(policy, cluster, search, request).any(|(_, _, offer)| {
+            left = left.saturating_sub(offer.chunks);
+            left == 0
+        }),
+    )
 }
