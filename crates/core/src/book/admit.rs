@@ -1,6 +1,5 @@
 //! A job is judged and enters the book: one, one on some nodes only, or all jobs of an array.
 
-use super::judge::Nodes;
 use super::sums::work;
 use super::{
     Admitted, Alarm, Allocation, Book, BookError, BookedJob, Phase, Unsound, check_seconds,
@@ -86,24 +85,15 @@ impl Book {
     ) -> Result<(f64, Vec<Placement>), BookError> {
         self.advance(check_seconds("now", now)?);
         let padded = self.padded(allowed);
-        let allowed = padded.as_deref();
-        let judged = self.begun_late(request);
         let room = self.room(request);
         let mut scratch = std::mem::take(&mut self.scratch);
         if scratch.len() < room {
             scratch.resize(room, Placement::EMPTY);
         }
-        let nodes = self.at_its_pace(Nodes::now(self, allowed), &judged, &mut scratch);
-        let verdict = (self.admission).judge_jobs(&nodes, &judged, jobs, &mut scratch);
-        let offered =
-            verdict.map(|acceptance| (acceptance.price, scratch[..acceptance.nodes].to_vec()));
+        let accepted = self.judge(request, jobs, padded.as_deref(), &mut scratch);
+        let offered = accepted.map(|accepted| (accepted.price, scratch[..accepted.nodes].to_vec()));
         self.scratch = scratch;
-        offered.map_err(|mut refusal| {
-            if judged != *request {
-                refusal.later_by(self.start_latency, request.terms.deadline);
-            }
-            BookError::Refused(refusal)
-        })
+        offered
     }
 
     /// Admits all jobs of an array or none: on one node together where one has room for all (then the flag is

@@ -14,6 +14,7 @@ use crate::decision::policy::{Obstacle, Policy};
 use crate::decision::pricing;
 use crate::decision::refusal::{Reason, Refusal};
 use crate::decision::share::DeadlineStatus;
+use std::cell::OnceCell;
 use std::cmp::Reverse;
 
 /// The book as a decision sees it, of a job that begins now or later.
@@ -27,7 +28,15 @@ pub(super) struct Nodes<'a> {
     assumed: Assumed<'a>,
     /// Slower nodes than this rating are closed, and the others had as long as one of it; see [`super::pace`].
     slowest: Option<f64>,
+    shown: Option<&'a Shown>,
 }
+
+/// The jobs of each node as they were when they were first asked for, for one decision that asks many times: they are spread over the book's memory,
+/// and here in one place.
+#[derive(Default)]
+pub(super) struct Shown(OnceCell<Box<[ShownNode]>>);
+
+type ShownNode = OnceCell<Box<[JobOnNode]>>;
 
 impl<'a> Nodes<'a> {
     /// For a job that begins now.
@@ -38,6 +47,15 @@ impl<'a> Nodes<'a> {
             at: book.now,
             assumed: Assumed::default(),
             slowest: None,
+            shown: None,
+        }
+    }
+
+    /// For a decision that ends before anything of the book changes.
+    pub(super) fn remembering(self, shown: &'a Shown) -> Nodes<'a> {
+        Nodes {
+            shown: Some(shown),
+            ..self
         }
     }
 
@@ -72,6 +90,7 @@ pub(super) struct BookNode<'a> {
     slots_beside_whole: f64,
     memory_committed: u64,
     without: Option<usize>,
+    shown: Option<&'a ShownNode>,
 }
 
 impl Cluster for Nodes<'_> {
@@ -99,6 +118,7 @@ impl Cluster for Nodes<'_> {
             slots_beside_whole: f64::INFINITY,
             memory_committed: node.memory_committed,
             without: None,
+            shown: (self.shown.and_then(|shown| shown.0.get())).map(|nodes| &nodes[index]),
         })
     }
 
@@ -120,6 +140,13 @@ impl Cluster for Nodes<'_> {
             nodes,
             all: self.allowed.is_none() && self.slowest.is_none(),
         })
+    }
+
+    fn expect_questions(&self) {
+        if let Some(shown) = self.shown {
+            let nodes = || (0..self.len()).map(|_| ShownNode::new()).collect();
+            shown.0.get_or_init(nodes);
+        }
     }
 
     fn free_of(&self, what: Consumable) -> Option<u64> {
@@ -209,10 +236,26 @@ impl NodeView for BookNode<'_> {
     }
 
     fn for_each_job(&self, mut show: impl FnMut(&JobOnNode)) {
+        let Some(shown) = self.shown else {
+            return self.look_at_jobs(|job| show(&job));
+        };
+        let look = || {
+            let mut jobs = Vec::new();
+            self.look_at_jobs(|job| jobs.push(job));
+            jobs.into_boxed_slice()
+        };
+        shown.get_or_init(look).iter().for_each(show);
+    }
+}
+
+impl BookNode<'_> {
+    /// Its jobs that have shares.
+    #[inline(always)]
+    fn look_at_jobs(&self, mut take: impl FnMut(JobOnNode)) {
         for (key, place) in self.book.tenants(self.index) {
             let job = self.book.job(key);
             if !job.has_whole() {
-                show(&self.book.on_node(job, &job.places[place]));
+                take(self.book.on_node(job, &job.places[place]));
             }
         }
     }
@@ -492,6 +535,7 @@ impl Book {
                         slots_beside_whole: f64::INFINITY,
                         memory_committed: node.memory_committed,
                         without: None,
+                        shown: None,
                     },
                     &rest,
                 ),

@@ -6,8 +6,9 @@
 //!   share all the time. Its time over, it is free by itself.
 
 use super::admit::{SCATTERED, array_requests};
-use super::judge::Nodes;
+use super::judge::{Nodes, Shown};
 use super::{Alarm, Book, BookError, Phase, check_seconds};
+use crate::decision::admission::Acceptance;
 use crate::decision::counter_offer::budget_needed;
 use crate::decision::curve::Judged;
 use crate::decision::job::Request;
@@ -64,25 +65,37 @@ impl Book {
         allowed: Option<&[u32]>,
         pinned: bool,
     ) -> Result<Offer, BookError> {
-        let judged = self.begun_late(request);
         let mut scratch = vec![Placement::EMPTY; self.room(request)];
-        let nodes = self.at_its_pace(Nodes::now(self, allowed), &judged, &mut scratch);
-        match (self.admission).judge_jobs(&nodes, &judged, jobs, &mut scratch) {
-            Ok(accepted) => {
-                scratch.truncate(accepted.nodes);
-                Ok(Offer {
-                    price: accepted.price,
-                    places: scratch,
-                    pinned,
-                })
-            }
-            Err(mut refusal) => {
+        let accepted = self.judge(request, jobs, allowed, &mut scratch)?;
+        scratch.truncate(accepted.nodes);
+        Ok(Offer {
+            price: accepted.price,
+            places: scratch,
+            pinned,
+        })
+    }
+
+    /// What a request would be accepted for, or that of so many jobs of an array together; where, the first places of `scratch` have then. `allowed`: as
+    /// [`Book::padded`] has it.
+    pub(super) fn judge(
+        &self,
+        request: &Request,
+        jobs: u32,
+        allowed: Option<&[u32]>,
+        scratch: &mut [Placement],
+    ) -> Result<Acceptance, BookError> {
+        let judged = self.begun_late(request);
+        let shown = Shown::default();
+        let nodes = Nodes::now(self, allowed).remembering(&shown);
+        let nodes = self.at_its_pace(nodes, &judged, scratch);
+        (self.admission)
+            .judge_jobs(&nodes, &judged, jobs, scratch)
+            .map_err(|mut refusal| {
                 if judged != *request {
                     refusal.later_by(self.start_latency, request.terms.deadline);
                 }
-                Err(BookError::Refused(refusal))
-            }
-        }
+                BookError::Refused(refusal)
+            })
     }
 
     /// The same without evidence and counter-offers: for many deadlines.
