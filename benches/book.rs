@@ -1,4 +1,5 @@
-//! What the book costs, by nodes, jobs and policies: to admit, to refuse with all counter-offers, to follow jobs; and its memory.
+//! What the book costs, by nodes, jobs and policies: to admit, to refuse with all counter-offers, to follow jobs, and to admit beside a job that begins
+//! later; and its memory.
 //!
 //! `cargo bench --bench book`; `-- large` leaves out all but the largest book, and `-- sizes` shows how it grows with the nodes, under the policies
 //! that are sub-linear (drawn by the example `book_sizes` of libra-plots). The limit beside each is a scan over what a decision reads of all nodes, one
@@ -9,6 +10,7 @@ mod common;
 use common::{Random, nanoseconds, part, result, scan};
 use libra_core::book::Book;
 use libra_core::decision::admission::Admission;
+use libra_core::decision::class::Class;
 use libra_core::decision::job::{Request, Terms};
 use libra_core::decision::node::NodeSpec;
 use libra_core::decision::policy::{
@@ -48,6 +50,22 @@ fn job(random: &mut Random) -> Request {
     ))
 }
 
+/// As [`job`], its work by two slots of one node.
+fn several(random: &mut Random) -> Request {
+    let mut request = job(random);
+    request.terms.estimate /= 2.0;
+    request.shape.processors_per_chunk = 2;
+    request
+}
+
+/// A job of three slots that needs nearly the whole of three processors until the last of the others is to end: no node has them left, nor the time.
+fn hurried(random: &mut Random) -> Request {
+    let deadline = 4e6 + 1e5 * random.next();
+    let mut request = Request::single(Terms::hard(deadline * 0.95, deadline, f64::INFINITY));
+    request.shape.processors_per_chunk = 3;
+    request
+}
+
 fn id(number: u64) -> String {
     format!("{number}.server")
 }
@@ -59,9 +77,13 @@ fn resident() -> f64 {
     pages.expect("a number of pages") * 4096.0
 }
 
-/// A book of so many nodes, with as many jobs that run; and its time.
-fn filled(nodes: usize, jobs: usize, random: &mut Random) -> (Book, Vec<u64>, f64) {
-    let mut book = Book::new(Admission::default(), 30.0);
+/// A book of so many nodes, with as many jobs that run, placed by this policy; and its time.
+fn filled(
+    policy: AnyPolicy,
+    (nodes, jobs): (usize, usize),
+    random: &mut Random,
+) -> (Book, Vec<u64>, f64) {
+    let mut book = Book::new(admission(policy), 30.0);
     for number in 0..nodes {
         let spec = NodeSpec {
             processors: 3.0,
@@ -89,6 +111,34 @@ fn enter(book: &mut Book, request: &Request, now: f64) -> u64 {
     book.bind(token, &id, now).expect("a new id");
     book.started(&id, now).expect("known");
     token
+}
+
+/// Nothing is left of a job that is accepted.
+fn ask_and_forget(book: &mut Book, request: &Request, fits: bool, now: f64) -> f64 {
+    let (time, admitted) = nanoseconds(|| book.admit(request, now));
+    assert_eq!(admitted.is_ok(), fits, "{request:?}");
+    if let Ok(admitted) = admitted {
+        let token = admitted.token;
+        book.cancel_token(token, now).expect("just admitted");
+    }
+    time
+}
+
+/// Somebody begins later on one of the nodes.
+fn plan(book: &mut Book, now: f64) -> u64 {
+    let mut request = Request::single(Terms::hard(1e4, 1e8, f64::INFINITY));
+    request.terms.class = Class::Dedicated;
+    request.shape.processors_per_chunk = 3;
+    book.advance(now);
+    let planned = book.plan(&request, None).expect("the others end before");
+    book.promise(&request, &planned).token
+}
+
+/// The median, and of a hundred the last but one.
+fn parts(name: &str, times: &mut [f64], limit: Option<f64>) {
+    for (part_name, of_all) in [("p50", 0.5), ("p99", 0.99)] {
+        result(&format!("{name}/{part_name}"), part(times, of_all), limit);
+    }
 }
 
 fn policies() -> [(&'static str, AnyPolicy); 6] {
@@ -124,7 +174,8 @@ fn life(
     policies: &[(&'static str, AnyPolicy)],
 ) {
     let mut random = Random(11);
-    let (mut book, mut tokens, mut now) = filled(nodes, jobs, &mut random);
+    let best_fit = libra(NodeChoice::BestFit, ShareRule::Exact);
+    let (mut book, mut tokens, mut now) = filled(best_fit, (nodes, jobs), &mut random);
     let limit = scan(nodes * READ_OF_A_NODE, READ_OF_A_NODE);
     for &(policy, chosen) in policies {
         book.set_admission(admission(chosen));
@@ -163,11 +214,8 @@ fn life(
         }
         let what = ["admit", "start", "progress", "end", "refuse"];
         for (what, times) in what.into_iter().zip(&mut times) {
-            for (part_name, of_all) in [("p50", 0.5), ("p99", 0.99)] {
-                let name = format!("{name}/{policy}/{what}/{part_name}");
-                let time = part(times, of_all);
-                result(&name, time, (what == "admit").then_some(limit));
-            }
+            let limit = (what == "admit").then_some(limit);
+            parts(&format!("{name}/{policy}/{what}"), times, limit);
         }
     }
     // As many as there is room for beside the others.
@@ -184,6 +232,47 @@ fn life(
         part(&mut polls, 0.5) / waiting as f64,
         None,
     );
+}
+
+/// All nodes are equally full, as they never are where the fullest is chosen, and jobs are judged that more than one slot or another class make
+/// dearer. What is accepted is gone again.
+fn even(
+    name: &str,
+    (nodes, jobs): (usize, usize),
+    rounds: usize,
+    policies: &[(&'static str, AnyPolicy)],
+) {
+    let mut random = Random(12);
+    let least_loaded = libra(NodeChoice::LeastLoaded, ShareRule::Exact);
+    let (mut book, _, now) = filled(least_loaded, (nodes, jobs), &mut random);
+    let limit = scan(nodes * READ_OF_A_NODE, READ_OF_A_NODE);
+    for &(policy, chosen) in policies {
+        book.set_admission(admission(chosen));
+        let rounds = if is_slow(&chosen) {
+            rounds / 10
+        } else {
+            rounds
+        };
+        let mut ask =
+            |what: &str, book: &mut Book, fits, rounds, job: fn(&mut Random) -> Request| {
+                let mut times: Vec<f64> = (0..rounds)
+                    .map(|_| ask_and_forget(book, &job(&mut random), fits, now))
+                    .collect();
+                let limit = fits.then_some(limit);
+                parts(&format!("{name}/{policy}/{what}"), &mut times, limit);
+            };
+        ask("admit-several", &mut book, true, rounds, several);
+        ask(
+            "refuse-hurried",
+            &mut book,
+            false,
+            (rounds / 20).max(3),
+            hurried,
+        );
+        let later = plan(&mut book, now);
+        ask("admit-beside-a-planned", &mut book, true, rounds, job);
+        book.cancel_token(later, now).expect("it was planned");
+    }
 }
 
 /// How it grows with the nodes, ten jobs on each.
@@ -207,6 +296,7 @@ fn main() {
     let all = policies();
     if !measuring {
         life("book-100x1000", (100, 1_000), 200, &all);
+        even("even-100x1000", (100, 1_000), 20, &all);
         return;
     }
     let is_wanted = |what: &str| std::env::args().any(|argument| argument == what);
@@ -216,6 +306,8 @@ fn main() {
     }
     if !is_wanted("large") {
         life("book-10000x100000", (10_000, 100_000), 10_000, &all);
+        even("even-10000x100000", (10_000, 100_000), 1_000, &all);
     }
     life("book-100000x1000000", (100_000, 1_000_000), 10_000, &all);
+    even("even-100000x1000000", (100_000, 1_000_000), 1_000, &all);
 }
