@@ -170,9 +170,9 @@ impl Policy for LibraAdaptive {
         })
     }
 
-    /// For a job of one slot the node that has most processors left over with it: what jobs turn out to need beyond their estimates harms least there, and
-    /// it is found without asking all. For a job of several slots, which mostly wait for each other, the one with most time to spare before the next
-    /// deadlines: more of them end in time by that, while jobs of slots on their own fare the same (figures in docs/policies.md).
+    /// The nodes that have most processors left over with it: what jobs turn out to need beyond their estimates harms least there, and they are found
+    /// without asking all. A job of several slots mostly has some that wait for others: of these nodes it has those with most time to spare before the next
+    /// deadlines, by which more such jobs end in time, while those of slots on their own fare the same (figures in docs/policies.md).
     #[inline(always)]
     fn ranks_by_sums(&self) -> Option<NodeChoice> {
         Some(NodeChoice::LeastLoaded)
