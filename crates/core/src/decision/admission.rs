@@ -88,25 +88,20 @@ impl<P: Policy, Q: Pricing> Admission<P, Q> {
         })?;
         match self.accepts(cluster, request, scratch) {
             Some(acceptance) => Ok(acceptance),
-            None => {
-                if self.policy.goes_by_sums().is_none() {
-                    cluster.expect_questions();
-                }
-                Err(Box::new(Refusal {
-                    reason: evidence::reason(self, cluster, request),
-                    counter_offers: counter_offer::find(
-                        &Question {
-                            accepts: &|changed| self.would_accept(cluster, changed),
-                            price: &|changed| self.price_now(cluster, changed),
-                            capacity: &|| Capacity::of(cluster),
-                            margin: self.estimate_margin,
-                            weighs_budgets: self.policy.weighs_budgets(),
-                        },
-                        request,
-                        jobs,
-                    ),
-                }))
-            }
+            None => Err(Box::new(Refusal {
+                reason: evidence::reason(self, cluster, request),
+                counter_offers: counter_offer::find(
+                    &Question {
+                        accepts: &|changed| self.would_accept(cluster, changed),
+                        price: &|changed| self.price_now(cluster, changed),
+                        capacity: &|| Capacity::of(cluster),
+                        margin: self.estimate_margin,
+                        weighs_budgets: self.policy.weighs_budgets(),
+                    },
+                    request,
+                    jobs,
+                ),
+            })),
         }
     }
 

@@ -143,7 +143,8 @@ pub trait Cluster {
         let _ = request;
         self.node(index)
     }
-    /// Many questions follow, all of what holds now: what is looked up for each of them may be kept meanwhile.
+    /// All nodes are asked why they refuse, and may be asked for other terms then, again and again, all of what holds now: what is looked up for each
+    /// question may be kept meanwhile.
     fn expect_questions(&self) {}
     /// How much is free of a consumable that is counted once for all nodes; None if there is no limit. Asked only for requests that
     /// want it.

@@ -164,6 +164,7 @@ fn of_all_nodes<P: Policy, Q: Pricing, C: Cluster + ?Sized>(
     planned: &Request,
 ) -> Evidence {
     let mut found = Evidence::default();
+    cluster.expect_questions();
     for (node, count, answer) in admission.answers(cluster, planned) {
         found.hear(node, count, answer);
     }
