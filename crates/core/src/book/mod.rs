@@ -101,7 +101,7 @@ pub struct Book {
     nodes: Vec<Node>,
     /// The rest of each node, same index.
     details: Vec<NodeDetails>,
-    /// Those that take new jobs, by what is committed on them; empty where the policy's rank depends on more.
+    /// Those that take new jobs, by what is committed on them; empty where the policy does not rank nodes by that.
     index: NodeIndex,
     by_name: HashMap<String, usize>,
     /// What is counted once for all nodes.

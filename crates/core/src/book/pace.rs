@@ -9,7 +9,7 @@ use crate::decision::admission::Acceptance;
 use crate::decision::job::Request;
 use crate::decision::placement::Placement;
 
-/// Ratings that are tried for the slowest node of one job; of more, so many, evenly: for each, all nodes are asked.
+/// Ratings that are tried for the slowest node of one job; of more, so many, evenly: for each, it is asked whether there is room.
 const MOST_RATINGS: usize = 8;
 
 /// Of a job that is to come, the rating of its slowest node: slower ones are closed to it, and it has the others as long as that one. None if each

@@ -220,14 +220,16 @@ impl Book {
         }
         if !node.available {
             self.index.remove(index);
-        } else if node.planned > 0 {
-            self.index.set_apart(index);
+            return;
+        }
+        let NodeSpec {
+            processors,
+            rating,
+            memory,
+        } = node.spec;
+        if node.planned > 0 {
+            self.index.set_apart(index, (rating, processors));
         } else {
-            let NodeSpec {
-                processors,
-                rating,
-                memory,
-            } = node.spec;
             let free = memory.saturating_sub(node.memory_committed);
             (self.index).set(index, (rating, processors), node.committed, free);
         }

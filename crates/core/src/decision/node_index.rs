@@ -13,7 +13,7 @@
 //!   what a block has of memory stands beside it, so that a search passes it over.
 
 use std::cmp::Ordering;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 
 /// Most nodes of a block. Of larger ones more is moved for each change, of smaller ones more are passed over by a search that memory decides.
 const LONGEST_BLOCK: usize = 128;
@@ -33,8 +33,8 @@ pub struct NodeIndex {
     nodes: Vec<Option<Key>>,
     /// Nodes of all kinds.
     count: usize,
-    /// Nodes that are of no kind here.
-    apart: BTreeSet<u32>,
+    /// Rating and processors of nodes that are of no kind here.
+    apart: BTreeMap<u32, (f64, f64)>,
 }
 
 /// An index, as a decision uses it.
@@ -318,10 +318,10 @@ impl NodeIndex {
         self.count += 1;
     }
 
-    /// A node takes new jobs, and its sums do not say what is committed there while one would run.
-    pub fn set_apart(&mut self, index: usize) {
+    /// A node of this rating and so many processors takes new jobs, and its sums do not say what is committed there while one would run.
+    pub fn set_apart(&mut self, index: usize, spec: (f64, f64)) {
         self.remove(index);
-        self.apart.insert(index as u32);
+        self.apart.insert(index as u32, spec);
     }
 
     /// A node takes no new jobs any more.
@@ -372,25 +372,24 @@ impl NodeIndex {
 
     /// Nodes that are of no kind here, ascending.
     pub(super) fn apart(&self) -> impl Iterator<Item = usize> + '_ {
-        self.apart.iter().map(|index| *index as usize)
+        self.apart.keys().map(|index| *index as usize)
     }
 
-    /// Processors of the largest node, of all together, and the rating of the slowest; None if a sum of them depends on the order, or somebody
-    /// stands apart.
+    /// Processors of the largest node, of all together, and the rating of the slowest; None if a sum of them depends on the order.
     pub(super) fn processors(&self) -> Option<(f64, f64, f64)> {
-        if !self.apart.is_empty() {
-            return None;
-        }
         // Sums of whole parts of this size are exact.
         const PARTS: f64 = 1024.0;
         let mut all = (0.0f64, 0.0, f64::INFINITY);
-        for kind in self.kinds() {
-            if (kind.processors * PARTS).fract() != 0.0 {
+        let of_kind = |kind: &Kind| (kind.rating, kind.processors, kind.count as f64);
+        let apart = self.apart.values();
+        let apart = apart.map(|(rating, processors)| (*rating, *processors, 1.0));
+        for (rating, processors, nodes) in self.kinds().map(of_kind).chain(apart) {
+            if (processors * PARTS).fract() != 0.0 {
                 return None;
             }
-            all.0 = all.0.max(kind.processors);
-            all.1 += kind.processors * kind.count as f64;
-            all.2 = all.2.min(kind.rating);
+            all.0 = all.0.max(processors);
+            all.1 += processors * nodes;
+            all.2 = all.2.min(rating);
         }
         Some(all)
     }

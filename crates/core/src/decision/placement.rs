@@ -12,7 +12,7 @@ mod alike;
 mod indexed;
 
 use super::job::Request;
-use super::node::Cluster;
+use super::node::{Cluster, NodeView};
 use super::node_index::Search;
 use super::policy::{Offer, Policy};
 
@@ -80,6 +80,13 @@ impl Placement {
         self.rank
             .total_cmp(&other.rank)
             .then(self.node.cmp(&other.node))
+    }
+
+    /// Returns true if a node of this rank comes behind this one, or is it.
+    #[inline(always)]
+    fn is_before(&self, rank: f64, node: usize) -> bool {
+        let order = self.rank.total_cmp(&rank);
+        order.then(self.node.cmp(&node)).is_le()
     }
 
     /// Returns true if the other's rank is better, whatever their nodes.
@@ -183,6 +190,13 @@ impl Candidates<'_> {
         (self.known == self.places.len()).then(|| &self.places[0])
     }
 
+    /// Returns true if there are as many as can be used, none of them worse than one of this rank would be.
+    #[inline(always)]
+    fn excludes(&self, rank: f64, node: usize) -> bool {
+        self.worst()
+            .is_some_and(|worst| worst.is_before(rank, node))
+    }
+
     /// Takes one that is better than the worst, which makes room for it.
     #[inline(always)]
     fn take(&mut self, candidate: Placement) {
@@ -210,25 +224,34 @@ fn scan<P: Policy, C: Cluster + ?Sized>(
     request: &Request,
     best: &mut Candidates<'_>,
 ) {
-    let is_ranked_first = is_ranked_first(policy);
     for index in 0..cluster.len() {
         let Some(node) = cluster.node_for(index, request) else {
             continue;
         };
-        let is_behind = |rank: f64| best.worst().is_some_and(|worst| rank >= worst.rank);
-        let first = is_ranked_first.then(|| policy.rank(&node, request));
-        if first.is_some_and(is_behind) {
-            continue;
-        }
-        let Ok(offer) = policy.offer(&node, request) else {
-            continue;
-        };
+        consider(policy, index, &node, request, best);
         // Every candidate takes at least one chunk, so a full table is already enough.
-        if best.worst().is_some() && policy.takes_any_node() {
+        if policy.takes_any_node() && best.worst().is_some() {
             break;
         }
+    }
+}
+
+/// Takes what a node offers if that is among the best. Of a policy that looks at the jobs of whom it asks, nobody is asked who would not be.
+#[inline(always)]
+fn consider<P: Policy, N: NodeView>(
+    policy: &P,
+    index: usize,
+    node: &N,
+    request: &Request,
+    best: &mut Candidates<'_>,
+) {
+    let first = is_ranked_first(policy).then(|| policy.rank(node, request));
+    if first.is_some_and(|rank| best.excludes(rank, index)) {
+        return;
+    }
+    if let Ok(offer) = policy.offer(node, request) {
         let rank = first.unwrap_or(offer.rank);
-        if !is_behind(rank) {
+        if !best.excludes(rank, index) {
             best.take(Placement::new(index, &offer, rank));
         }
     }

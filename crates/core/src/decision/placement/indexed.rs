@@ -1,6 +1,6 @@
 //! Placing by an index: the same nodes as a scan over all of them finds, ties included.
 
-use super::{Candidates, Placement, is_ranked_first};
+use super::{Candidates, Placement, consider};
 use crate::decision::job::Request;
 use crate::decision::node::{Cluster, SummedNode};
 use crate::decision::node_index::{At, Entry, Kind, Search};
@@ -121,6 +121,11 @@ impl<P: Policy, C: Cluster + ?Sized> Finder<'_, P, C> {
     /// The emptiest first.
     fn least_loaded(&mut self, kind: &Kind, best: &mut Candidates<'_>) -> Result<(), GaveUp> {
         let mut end = kind.end();
+        let emptiest = kind.previous(end);
+        let emptiest = emptiest.map(|at| &kind.blocks[at.block].entries[at.entry]);
+        if emptiest.is_none_or(|entry| self.is_full(kind, entry)) {
+            return Ok(());
+        }
         while let Some(last) = kind.previous(end) {
             if kind.blocks[last.block].memory < self.memory() {
                 end = At { entry: 0, ..last };
@@ -140,7 +145,7 @@ impl<P: Policy, C: Cluster + ?Sized> Finder<'_, P, C> {
                     continue;
                 }
                 let entry = &block.entries[at.entry];
-                if self.is_full(kind, entry) {
+                if self.by_sums && self.is_full(kind, entry) {
                     return Ok(());
                 }
                 at = match self.consider(kind, entry, best)? {
@@ -193,22 +198,14 @@ enum Considered {
     Worse,
 }
 
-/// What those offer that stand apart, of a rank that is that of their order.
-fn apart<'a, P: Policy, C: Cluster + ?Sized>(
-    policy: &'a P,
+/// The nodes that stand apart, as a request sees them.
+fn apart<'a, C: Cluster + ?Sized>(
     cluster: &'a C,
     search: Search<'a>,
     request: &'a Request,
-) -> impl Iterator<Item = (usize, f64, Offer)> + 'a {
-    search.nodes.apart().filter_map(move |index| {
-        let node = cluster.node_for(index, request)?;
-        let offer = policy.offer(&node, request).ok()?;
-        let rank = match is_ranked_first(policy) {
-            true => policy.rank(&node, request),
-            false => offer.rank,
-        };
-        Some((index, rank, offer))
-    })
+) -> impl Iterator<Item = (usize, C::Node<'a>)> + 'a {
+    let nodes = search.nodes.apart();
+    nodes.filter_map(move |index| Some((index, cluster.node_for(index, request)?)))
 }
 
 /// The best candidates, as [`super::place`] has them.
@@ -223,21 +220,15 @@ pub(super) fn place<P: Policy, C: Cluster + ?Sized>(
     request: &Request,
     best: &mut Candidates<'_>,
 ) -> Result<(), GaveUp> {
-    for (index, rank, offer) in apart(policy, cluster, search, request) {
-        let candidate = Placement::new(index, &offer, rank);
-        if best
-            .worst()
-            .is_none_or(|worst| candidate.order(worst).is_lt())
-        {
-            best.take(candidate);
-        }
-    }
     let mut finder = Finder::new(policy, cluster, search, request);
     for kind in search.nodes.kinds() {
         match choice {
             NodeChoice::BestFit => finder.best_fits(kind, best)?,
             NodeChoice::LeastLoaded => finder.least_loaded(kind, best)?,
         }
+    }
+    for (index, node) in apart(cluster, search, request) {
+        consider(policy, index, &node, request, best);
     }
     Ok(())
 }
@@ -274,10 +265,9 @@ pub(super) fn fits<P: Policy, C: Cluster + ?Sized>(
             }
         }
     }
-    Ok(
-        apart(policy, cluster, search, request).any(|(_, _, offer)| {
-            left = left.saturating_sub(offer.chunks);
-            left == 0
-        }),
-    )
+    Ok(apart(cluster, search, request).any(|(_, node)| {
+        let offer = policy.offer(&node, request);
+        left = left.saturating_sub(offer.map_or(0, |offer| offer.chunks));
+        left == 0
+    }))
 }

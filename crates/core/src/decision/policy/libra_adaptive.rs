@@ -26,8 +26,8 @@ use crate::decision::job::{Request, Shape, Terms};
 use crate::decision::node::{JobOnNode, NodeView};
 use crate::decision::share::{DeadlineStatus, Need, ShareRule, grace};
 
-/// So many nodes more than it could use are compared for a job of several slots: of more, no more jobs end in time (docs/policies.md has the figures), and
-/// each takes a microsecond to look at.
+/// So many nodes more than it could use are compared for a job of several slots. With fewer, fewer jobs end in time, and with more hardly more (docs/policies.md
+/// has the figures), while each takes its time to look at.
 pub const COMPARED: usize = 63;
 
 /// A job that has used what was planned is taken to need this part of it again.
