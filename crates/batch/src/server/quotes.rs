@@ -194,13 +194,17 @@ impl AdmissionServer {
                 offer: (offer, domain),
                 ..
             } => {
-                self.say_offered(specification, offer, (&domain, starts_by), now, &mut quote);
+                let mut offer = offer;
                 if let Some(seconds) = hold {
                     let user = front.user(submission);
-                    let held = self.hold(specification, user, &domain, now + seconds, now)?;
+                    let until = now + seconds;
+                    let (held, taken) = self.hold(specification, user, &domain, until, now)?;
+                    (quote.held, offer) = (Some(held), taken);
+                }
+                self.say_offered(specification, offer, (&domain, starts_by), now, &mut quote);
+                if let Some(held) = &quote.held {
                     let use_it = F::write_quote(&held.number);
-                    quote.text += &format!("\n{}", held_text(&held, now, &use_it));
-                    quote.held = Some(held);
+                    quote.text += &format!("\n{}", held_text(held, now, &use_it));
                 }
             }
             not => specification.with_manner(submission, |manner| quote.not_taken(&not, manner)),
@@ -249,7 +253,7 @@ impl AdmissionServer {
         quote.say_needs(&|budget| F::write_term("budget", &credits(budget)));
     }
 
-    /// Admits what was just judged, and holds it.
+    /// Admits what was just judged, and holds it. It may get other nodes, as it has to be out of the way of starts to come whenever it is used.
     fn hold<F: FrontEnd>(
         &mut self,
         specification: &JobSpecification<F>,
@@ -257,25 +261,27 @@ impl AdmissionServer {
         domain: &str,
         until: f64,
         now: f64,
-    ) -> Result<QuoteHandle, NotTaken<F::Problem>> {
+    ) -> Result<(QuoteHandle, Offer), NotTaken<F::Problem>> {
         let nodes = (specification.domains())
             .find(|known| known.name == domain)
             .and_then(|known| known.nodes.as_ref().ok()?.as_deref());
-        let (admitted, pinned) = (self.reserve(specification, &specification.request, nodes, now))
-            .map_err(|error| self.of_book(error))?;
+        let (request, array) = (&specification.request, specification.array);
+        let admitted = self.book.admit_until(request, array, nodes, until, now);
+        let (admitted, pinned) = admitted.map_err(|error| self.of_book(error))?;
+        let offer = Offer {
+            price: admitted.price,
+            places: admitted.places,
+            pinned,
+        };
         let held = HeldQuote {
             wanted: specification.wanted(user),
-            offer: Offer {
-                price: admitted.price,
-                places: admitted.places,
-                pinned,
-            },
+            offer: offer.clone(),
             token: admitted.token,
             until,
             place: domain.to_string(),
         };
         let number = secret().and_then(|bits| self.quotes.hold(&mut self.book, held, bits))?;
-        Ok(QuoteHandle { number, until })
+        Ok((QuoteHandle { number, until }, offer))
     }
 
     /// A job that comes with a quote.

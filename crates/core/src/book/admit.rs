@@ -1,5 +1,6 @@
 //! A job is judged and enters the book: one, one on some nodes only, or all jobs of an array.
 
+use super::judge::Nodes;
 use super::sums::work;
 use super::{
     Admitted, Alarm, Allocation, Book, BookError, BookedJob, Phase, Unsound, check_seconds,
@@ -65,7 +66,38 @@ impl Book {
         allowed: Option<&[u32]>,
         now: f64,
     ) -> Result<Admitted, BookError> {
-        let (price, places) = self.judge_jobs(request, 1, allowed, now)?;
+        self.admit_one(request, allowed, 0.0, now)
+    }
+
+    /// As [`Book::admit_among`] or, for so many jobs of an array, [`Book::admit_array`], for somebody who may come until then: it is to be held by
+    /// [`Book::hold`]. He finds his processors whenever he comes, and is not in the way of those who are to begin behind him.
+    ///
+    /// # Errors
+    /// As those.
+    pub fn admit_until(
+        &mut self,
+        each: &Request,
+        array: Option<u32>,
+        allowed: Option<&[u32]>,
+        until: f64,
+        now: f64,
+    ) -> Result<(Admitted, bool), BookError> {
+        let later = (check_seconds("until", until)? - check_seconds("now", now)?).max(0.0);
+        match array {
+            None => Ok((self.admit_one(each, allowed, later, now)?, true)),
+            Some(count) => self.admit_all(each, count, allowed, later, now),
+        }
+    }
+
+    /// `later`: so many seconds it may begin later.
+    fn admit_one(
+        &mut self,
+        request: &Request,
+        allowed: Option<&[u32]>,
+        later: f64,
+        now: f64,
+    ) -> Result<Admitted, BookError> {
+        let (price, places) = self.judge_jobs(request, 1, allowed, later, now)?;
         let token = self.enter(request, price, &places, None);
         self.accept_delays_on(places.iter().map(|place| place.node).collect());
         Ok(Admitted {
@@ -81,6 +113,7 @@ impl Book {
         request: &Request,
         jobs: u32,
         allowed: Option<&[u32]>,
+        later: f64,
         now: f64,
     ) -> Result<(f64, Vec<Placement>), BookError> {
         self.advance(check_seconds("now", now)?);
@@ -90,7 +123,8 @@ impl Book {
         if scratch.len() < room {
             scratch.resize(room, Placement::EMPTY);
         }
-        let accepted = self.judge(request, jobs, padded.as_deref(), &mut scratch);
+        let nodes = Nodes::now(self, padded.as_deref()).later_by(later);
+        let accepted = self.judge(nodes, request, jobs, &mut scratch);
         let offered = accepted.map(|accepted| (accepted.price, scratch[..accepted.nodes].to_vec()));
         self.scratch = scratch;
         offered
@@ -110,9 +144,21 @@ impl Book {
         allowed: Option<&[u32]>,
         now: f64,
     ) -> Result<(Admitted, bool), BookError> {
+        self.admit_all(each, count, allowed, 0.0, now)
+    }
+
+    fn admit_all(
+        &mut self,
+        each: &Request,
+        count: u32,
+        allowed: Option<&[u32]>,
+        later: f64,
+        now: f64,
+    ) -> Result<(Admitted, bool), BookError> {
         let [together, all] = array_requests(each, count)?;
         if let Some(together) = together {
-            if let Ok(mut admitted) = self.admit_set(&together, each, count, allowed, now) {
+            let set = [&together, each];
+            if let Ok(mut admitted) = self.admit_jobs(set, count, allowed, later, now) {
                 for place in &mut admitted.places {
                     place.chunks = each.shape.chunks * count;
                 }
@@ -120,7 +166,8 @@ impl Book {
             }
         }
         let all = all.ok_or(SCATTERED)?;
-        Ok((self.admit_set(&all, each, count, allowed, now)?, false))
+        let set = [&all, each];
+        Ok((self.admit_jobs(set, count, allowed, later, now)?, false))
     }
 
     /// Judges the jobs of an array together and, when all are accepted, reserves the shares of each under a
@@ -137,7 +184,18 @@ impl Book {
         allowed: Option<&[u32]>,
         now: f64,
     ) -> Result<Admitted, BookError> {
-        let (price, mut places) = self.judge_jobs(together, count, allowed, now)?;
+        self.admit_jobs([together, each], count, allowed, 0.0, now)
+    }
+
+    fn admit_jobs(
+        &mut self,
+        [together, each]: [&Request; 2],
+        count: u32,
+        allowed: Option<&[u32]>,
+        later: f64,
+        now: f64,
+    ) -> Result<Admitted, BookError> {
+        let (price, mut places) = self.judge_jobs(together, count, allowed, later, now)?;
         let chunks = each.shape.chunks.max(1);
         if let ([only], true) = (&mut places[..], together.shape.chunks == 1) {
             only.chunks = chunks.saturating_mul(count);

@@ -28,6 +28,8 @@ pub(super) struct Nodes<'a> {
     assumed: Assumed<'a>,
     /// Slower nodes than this rating are closed, and the others had as long as one of it; see [`super::pace`].
     slowest: Option<f64>,
+    /// The job may begin so many seconds later.
+    later: f64,
     shown: Option<&'a Shown>,
 }
 
@@ -51,8 +53,14 @@ impl<'a> Nodes<'a> {
             at: book.now,
             assumed: Assumed::default(),
             slowest: None,
+            later: 0.0,
             shown: None,
         }
+    }
+
+    /// For a job that may begin until so many seconds later.
+    pub(super) fn later_by(self, later: f64) -> Nodes<'a> {
+        Nodes { later, ..self }
     }
 
     /// For a decision that ends before anything of the book changes.
@@ -169,7 +177,7 @@ impl Nodes<'_> {
     fn in_its_time<'b>(&'b self, node: BookNode<'b>, request: &Request) -> BookNode<'b> {
         let book = self.book;
         let length = book.length(request, self.slowest.unwrap_or(node.node.spec.rating));
-        let (from, until) = (self.at, self.at + length);
+        let (from, until) = (self.at, self.at + self.later + length);
         let is_whole = request.terms.class.is_whole();
         let (peak, slots_beside_whole) = match is_whole || book.shares_add_up() {
             true => {

@@ -377,7 +377,11 @@ impl Book {
             return (from, from + self.left(job, place));
         }
         let until = match (job.held_until.as_deref(), terms.class.is_whole()) {
-            (Some(held), _) => held + terms.deadline,
+            (Some(held), false) => held + terms.deadline,
+            (Some(held), true) => {
+                let length = |place: &Allocation| self.length(&request, rating(place));
+                held + job.longest(place, length)
+            }
             (None, false) => job.submitted + terms.deadline + place.delay,
             (None, true) => job.longest(place, |place| {
                 let length = terms.estimate / rating(place);

@@ -49,6 +49,36 @@ fn one(processors: f64) -> Book {
     book(AnyPolicy::default(), &[processors])
 }
 
+#[test]
+fn what_is_held_is_done_before_who_begins_behind_it() {
+    for held in [
+        request(Class::Deadline, 40.0, 95.0, 1),
+        dedicated(95.0, 500.0, 1),
+    ] {
+        let mut book = one(2.0);
+        let runs = request(Class::Deadline, 50.0, 100.0, 1);
+        book.admit(&runs, 0.0).expect("there is room");
+        let last = dedicated(50.0, 1e3, 2);
+        let planned = book.plan(&last, None).expect("behind the first one");
+        assert_eq!(planned.starts_by, 100.0);
+        book.promise(&last, &planned);
+        assert!(book.quote(&held, None, None).is_ok());
+        // Whoever comes at 6 is not done by 100.
+        for array in [None, Some(1)] {
+            let refused = book.admit_until(&held, array, None, 6.0, 0.0);
+            assert!(matches!(refused, Err(BookError::Refused(_))), "{refused:?}");
+        }
+        let (taken, _) = (book.admit_until(&held, None, None, 5.0, 0.0)).expect("until 100");
+        book.hold(taken.token, 1, 5.0).expect("just admitted");
+        // It is out of the way of starts that are planned from now on as well.
+        let next = dedicated(1.0, 1e3, 2);
+        assert_eq!(
+            book.plan(&next, None).map(|planned| planned.starts_by),
+            Some(150.0)
+        );
+    }
+}
+
 /// The nodes get these ratings.
 pub(super) fn rate(book: &mut Book, nodes: &[(f64, f64)]) {
     for (index, &(processors, rating)) in nodes.iter().enumerate() {

@@ -66,7 +66,7 @@ impl Book {
         pinned: bool,
     ) -> Result<Offer, BookError> {
         let mut scratch = vec![Placement::EMPTY; self.room(request)];
-        let accepted = self.judge(request, jobs, allowed, &mut scratch)?;
+        let accepted = self.judge(Nodes::now(self, allowed), request, jobs, &mut scratch)?;
         scratch.truncate(accepted.nodes);
         Ok(Offer {
             price: accepted.price,
@@ -75,19 +75,17 @@ impl Book {
         })
     }
 
-    /// What a request would be accepted for, or that of so many jobs of an array together; where, the first places of `scratch` have then. `allowed`: as
-    /// [`Book::padded`] has it.
+    /// What a request would be accepted for on these nodes, or that of so many jobs of an array together; where, the first places of `scratch` have then.
     pub(super) fn judge(
         &self,
+        nodes: Nodes<'_>,
         request: &Request,
         jobs: u32,
-        allowed: Option<&[u32]>,
         scratch: &mut [Placement],
     ) -> Result<Acceptance, BookError> {
         let judged = self.begun_late(request);
         let shown = Shown::default();
-        let nodes = Nodes::now(self, allowed).remembering(&shown);
-        let nodes = self.at_its_pace(nodes, &judged, scratch);
+        let nodes = self.at_its_pace(nodes.remembering(&shown), &judged, scratch);
         (self.admission)
             .judge_jobs(&nodes, &judged, jobs, scratch)
             .map_err(|mut refusal| {
