@@ -12,7 +12,7 @@ mod alike;
 mod indexed;
 
 use super::job::Request;
-use super::node::{Cluster, NodeView};
+use super::node::Cluster;
 use super::node_index::Search;
 use super::policy::{Offer, Policy};
 
@@ -228,7 +228,8 @@ fn scan<P: Policy, C: Cluster + ?Sized>(
         let Some(node) = cluster.node_for(index, request) else {
             continue;
         };
-        consider(policy, index, &node, request, best);
+        let first = is_ranked_first(policy).then(|| policy.rank(&node, request));
+        consider(index, first, || policy.offer(&node, request).ok(), best);
         // Every candidate takes at least one chunk, so a full table is already enough.
         if policy.takes_any_node() && best.worst().is_some() {
             break;
@@ -236,20 +237,18 @@ fn scan<P: Policy, C: Cluster + ?Sized>(
     }
 }
 
-/// Takes what a node offers if that is among the best. Of a policy that looks at the jobs of whom it asks, nobody is asked who would not be.
+/// Takes what a node offers if that is among the best. Where its rank is known first, it is not asked if it would not be.
 #[inline(always)]
-fn consider<P: Policy, N: NodeView>(
-    policy: &P,
+fn consider(
     index: usize,
-    node: &N,
-    request: &Request,
+    first: Option<f64>,
+    offer: impl FnOnce() -> Option<Offer>,
     best: &mut Candidates<'_>,
 ) {
-    let first = is_ranked_first(policy).then(|| policy.rank(node, request));
     if first.is_some_and(|rank| best.excludes(rank, index)) {
         return;
     }
-    if let Ok(offer) = policy.offer(node, request) {
+    if let Some(offer) = offer() {
         let rank = first.unwrap_or(offer.rank);
         if !best.excludes(rank, index) {
             best.take(Placement::new(index, &offer, rank));

@@ -1,6 +1,6 @@
 //! Placing by an index: the same nodes as a scan over all of them finds, ties included.
 
-use super::{Candidates, Placement, consider};
+use super::{Candidates, Placement, is_ranked_first};
 use crate::decision::job::Request;
 use crate::decision::node::{Cluster, SummedNode};
 use crate::decision::node_index::{At, Entry, Kind, Search};
@@ -60,16 +60,13 @@ impl<P: Policy, C: Cluster + ?Sized> Finder<'_, P, C> {
     #[inline(always)]
     fn offer(&mut self, kind: &Kind, entry: &Entry) -> Result<Option<Offer>, GaveUp> {
         let offer = match self.search.all && self.by_sums {
-            true => self.by_sums(kind, entry),
-            false => match self.cluster.node_for(entry.node as usize, self.request) {
-                Some(node) => self.policy.offer(&node, self.request),
-                None => Err(Obstacle::Slots),
-            },
+            true => self.by_sums(kind, entry).ok(),
+            false => ask(self.policy, self.cluster, entry.node as usize, self.request),
         };
-        if offer.is_err() {
+        if offer.is_none() {
             self.patience = self.patience.checked_sub(1).ok_or(GaveUp)?;
         }
-        Ok(offer.ok())
+        Ok(offer)
     }
 
     /// Whether its sums say that neither this node nor a fuller one of its kind has room. Of a policy that looks at every job that is where none of the
@@ -198,14 +195,16 @@ enum Considered {
     Worse,
 }
 
-/// The nodes that stand apart, as a request sees them.
-fn apart<'a, C: Cluster + ?Sized>(
-    cluster: &'a C,
-    search: Search<'a>,
-    request: &'a Request,
-) -> impl Iterator<Item = (usize, C::Node<'a>)> + 'a {
-    let nodes = search.nodes.apart();
-    nodes.filter_map(move |index| Some((index, cluster.node_for(index, request)?)))
+/// What a node offers that is asked by itself; None for nothing. One copy for all who ask so, as the library is loaded by servers.
+#[inline(never)]
+fn ask<P: Policy, C: Cluster + ?Sized>(
+    policy: &P,
+    cluster: &C,
+    index: usize,
+    request: &Request,
+) -> Option<Offer> {
+    let node = cluster.node_for(index, request)?;
+    policy.offer(&node, request).ok()
 }
 
 /// The best candidates, as [`super::place`] has them.
@@ -227,8 +226,13 @@ pub(super) fn place<P: Policy, C: Cluster + ?Sized>(
             NodeChoice::LeastLoaded => finder.least_loaded(kind, best)?,
         }
     }
-    for (index, node) in apart(cluster, search, request) {
-        consider(policy, index, &node, request, best);
+    for index in search.nodes.apart() {
+        let rank = |node| policy.rank(&node, request);
+        let first = match is_ranked_first(policy) {
+            true => cluster.node_for(index, request).map(rank),
+            false => None,
+        };
+        super::consider(index, first, || ask(policy, cluster, index, request), best);
     }
     Ok(())
 }
@@ -265,8 +269,8 @@ pub(super) fn fits<P: Policy, C: Cluster + ?Sized>(
             }
         }
     }
-    Ok(apart(cluster, search, request).any(|(_, node)| {
-        let offer = policy.offer(&node, request);
+    Ok((search.nodes.apart()).any(|index| {
+        let offer = ask(policy, cluster, index, request);
         left = left.saturating_sub(offer.map_or(0, |offer| offer.chunks));
         left == 0
     }))
