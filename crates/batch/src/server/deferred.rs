@@ -44,7 +44,7 @@ impl AdmissionServer {
         let payer = self.payer(specification, request, now);
         let mut asking = Asking {
             server: self,
-            book: &idle,
+            book: idle.questions(0.0),
             specification,
         };
         let (payer, (offer, domain)) = admit(payer, request, &mut asking)?;

@@ -4,15 +4,15 @@ use super::{AdmissionServer, Reserved};
 use crate::admit::Nodes;
 use crate::front_end::{Domain, FrontEnd, JobSpecification};
 use crate::verdict::{self, NotTaken};
-use libra_core::book::{Book, Offer};
+use libra_core::book::{Offer, Questions};
 use libra_core::decision::curve::Judged;
 use libra_core::decision::job::Request;
 
 impl AdmissionServer {
-    /// What the nodes of this book would give, and where; nothing is reserved. It is the server's own, or that with nothing promised.
+    /// What the nodes of this book would give, and where. It is the server's own, or that with nothing promised.
     pub(super) fn offer<F: FrontEnd>(
         &self,
-        book: &Book,
+        book: Questions<'_>,
         specification: &JobSpecification<F>,
         request: &Request,
     ) -> Result<(Offer, String), NotTaken<F::Problem>> {
@@ -26,7 +26,7 @@ impl AdmissionServer {
     /// What would become of a request: by the first domain that takes it, else by the first one.
     pub(super) fn appraise<F: FrontEnd>(
         &self,
-        book: &Book,
+        book: Questions<'_>,
         specification: &JobSpecification<F>,
         request: &Request,
     ) -> Judged {
@@ -54,7 +54,7 @@ impl AdmissionServer {
     /// The smallest budget that would do on the first domain that takes it for any.
     pub(super) fn budget_needed<F: FrontEnd>(
         &self,
-        book: &Book,
+        book: Questions<'_>,
         specification: &JobSpecification<F>,
     ) -> Option<f64> {
         let request = &specification.request;
@@ -79,7 +79,8 @@ impl<F: FrontEnd> Nodes for Taking<'_, F> {
     fn ask(&mut self, request: &Request) -> Result<(), NotTaken<F::Problem>> {
         self.server.book.advance(self.now);
         let server = &*self.server;
-        (server.offer(&server.book, self.specification, request)).map(|_| ())
+        let book = server.book.questions(0.0);
+        (server.offer(book, self.specification, request)).map(|_| ())
     }
 
     fn take(&mut self, request: &Request) -> Result<Reserved, NotTaken<F::Problem>> {
@@ -100,7 +101,7 @@ impl<F: FrontEnd> Nodes for Taking<'_, F> {
 pub(super) struct Asking<'a, F: FrontEnd> {
     pub server: &'a AdmissionServer,
     /// By which it is judged.
-    pub book: &'a Book,
+    pub book: Questions<'a>,
     pub specification: &'a JobSpecification<F>,
 }
 

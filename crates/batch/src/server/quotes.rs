@@ -142,6 +142,7 @@ impl AdmissionServer {
         let asked = specification.request;
         let idle = (specification.deferred).map(|deferred| self.idle(deferred.passes()));
         let book = idle.as_ref().unwrap_or(&self.book);
+        let book = book.questions(hold.unwrap_or(0.0));
         let judge = |request: &Request| self.appraise(book, &specification, request);
         let payer = self.payer(&specification, &asked, now);
         let mut quote = Quote {
@@ -194,17 +195,13 @@ impl AdmissionServer {
                 offer: (offer, domain),
                 ..
             } => {
-                let mut offer = offer;
+                self.say_offered(specification, offer, (&domain, starts_by), now, &mut quote);
                 if let Some(seconds) = hold {
                     let user = front.user(submission);
-                    let until = now + seconds;
-                    let (held, taken) = self.hold(specification, user, &domain, until, now)?;
-                    (quote.held, offer) = (Some(held), taken);
-                }
-                self.say_offered(specification, offer, (&domain, starts_by), now, &mut quote);
-                if let Some(held) = &quote.held {
+                    let held = self.hold(specification, user, &domain, now + seconds, now)?;
                     let use_it = F::write_quote(&held.number);
-                    quote.text += &format!("\n{}", held_text(held, now, &use_it));
+                    quote.text += &format!("\n{}", held_text(&held, now, &use_it));
+                    quote.held = Some(held);
                 }
             }
             not => specification.with_manner(submission, |manner| quote.not_taken(&not, manner)),
@@ -253,7 +250,7 @@ impl AdmissionServer {
         quote.say_needs(&|budget| F::write_term("budget", &credits(budget)));
     }
 
-    /// Admits what was just judged, and holds it. It may get other nodes, as it has to be out of the way of starts to come whenever it is used.
+    /// Admits what was just judged, and holds it.
     fn hold<F: FrontEnd>(
         &mut self,
         specification: &JobSpecification<F>,
@@ -261,27 +258,27 @@ impl AdmissionServer {
         domain: &str,
         until: f64,
         now: f64,
-    ) -> Result<(QuoteHandle, Offer), NotTaken<F::Problem>> {
+    ) -> Result<QuoteHandle, NotTaken<F::Problem>> {
         let nodes = (specification.domains())
             .find(|known| known.name == domain)
             .and_then(|known| known.nodes.as_ref().ok()?.as_deref());
+        let bits = secret()?;
         let (request, array) = (&specification.request, specification.array);
         let admitted = self.book.admit_until(request, array, nodes, until, now);
         let (admitted, pinned) = admitted.map_err(|error| self.of_book(error))?;
-        let offer = Offer {
-            price: admitted.price,
-            places: admitted.places,
-            pinned,
-        };
         let held = HeldQuote {
             wanted: specification.wanted(user),
-            offer: offer.clone(),
+            offer: Offer {
+                price: admitted.price,
+                places: admitted.places,
+                pinned,
+            },
             token: admitted.token,
             until,
             place: domain.to_string(),
         };
-        let number = secret().and_then(|bits| self.quotes.hold(&mut self.book, held, bits))?;
-        Ok((QuoteHandle { number, until }, offer))
+        let number = self.quotes.hold(&mut self.book, held, bits)?;
+        Ok(QuoteHandle { number, until })
     }
 
     /// A job that comes with a quote.

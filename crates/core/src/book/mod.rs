@@ -79,7 +79,7 @@ use keys::Keys;
 pub use life::Ending;
 use places::Places;
 pub use planned::{GoesOn, Planned};
-pub use quote::Offer;
+pub use quote::{Offer, Questions};
 pub use reconcile::{Differences, OLDEST_RECORDS};
 use stock::Stock;
 use sums::{Sums, Tenant, Tenants};

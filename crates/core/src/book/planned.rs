@@ -377,7 +377,7 @@ impl Book {
             return (from, from + self.left(job, place));
         }
         let until = match (job.held_until.as_deref(), terms.class.is_whole()) {
-            (Some(held), false) => held + terms.deadline,
+            (Some(held), false) => held + terms.deadline + place.delay,
             (Some(held), true) => {
                 let length = |place: &Allocation| self.length(&request, rating(place));
                 held + job.longest(place, length)

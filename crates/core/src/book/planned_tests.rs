@@ -68,14 +68,17 @@ fn what_is_held_is_done_before_who_begins_behind_it() {
             let refused = book.admit_until(&held, array, None, 6.0, 0.0);
             assert!(matches!(refused, Err(BookError::Refused(_))), "{refused:?}");
         }
-        let (taken, _) = (book.admit_until(&held, None, None, 5.0, 0.0)).expect("until 100");
-        book.hold(taken.token, 1, 5.0).expect("just admitted");
-        // It is out of the way of starts that are planned from now on as well.
-        let next = dedicated(1.0, 1e3, 2);
-        assert_eq!(
-            book.plan(&next, None).map(|planned| planned.starts_by),
-            Some(150.0)
-        );
+        assert!(book.questions(6.0).quote(&held, None, None).is_err());
+        assert!(book.questions(5.0).quote(&held, None, None).is_ok());
+        for array in [None, Some(1)] {
+            let taken = book.admit_until(&held, array, None, 5.0, 0.0);
+            let (taken, _) = taken.expect("until 100");
+            book.hold(taken.token, 1, 5.0).expect("just admitted");
+            // It is out of the way of starts that are planned from now on as well.
+            let next = book.plan(&dedicated(1.0, 1e3, 2), None);
+            assert_eq!(next.map(|planned| planned.starts_by), Some(150.0));
+            book.cancel_token(taken.token, 0.0).expect("held");
+        }
     }
 }
 

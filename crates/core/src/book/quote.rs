@@ -28,21 +28,26 @@ pub struct Offer {
     pub pinned: bool,
 }
 
-impl Book {
+/// Questions to a book: what would become of a request, with nothing reserved. The book's time is the caller's to set, see [`Book::advance`].
+#[derive(Clone, Copy)]
+pub struct Questions<'a> {
+    book: &'a Book,
+    later: f64,
+}
+
+impl Questions<'_> {
     /// Judges a request as [`Book::admit_among`] does, or that of each of `count` jobs of an array as
-    /// [`Book::admit_array`], and reserves nothing.
-    ///
-    /// The book's time is the caller's to set, see [`Book::advance`].
+    /// [`Book::admit_array`].
     ///
     /// # Errors
     /// As those.
     pub fn quote(
-        &self,
+        self,
         each: &Request,
         array: Option<u32>,
         allowed: Option<&[u32]>,
     ) -> Result<Offer, BookError> {
-        let allowed = self.padded(allowed);
+        let allowed = self.book.padded(allowed);
         let Some(count) = array else {
             return self.quote_one(each, 1, allowed.as_deref(), true);
         };
@@ -59,14 +64,15 @@ impl Book {
     }
 
     fn quote_one(
-        &self,
+        self,
         request: &Request,
         jobs: u32,
         allowed: Option<&[u32]>,
         pinned: bool,
     ) -> Result<Offer, BookError> {
-        let mut scratch = vec![Placement::EMPTY; self.room(request)];
-        let accepted = self.judge(Nodes::now(self, allowed), request, jobs, &mut scratch)?;
+        let mut scratch = vec![Placement::EMPTY; self.book.room(request)];
+        let nodes = self.nodes(allowed);
+        let accepted = self.book.judge(nodes, request, jobs, &mut scratch)?;
         scratch.truncate(accepted.nodes);
         Ok(Offer {
             price: accepted.price,
@@ -75,35 +81,15 @@ impl Book {
         })
     }
 
-    /// What a request would be accepted for on these nodes, or that of so many jobs of an array together; where, the first places of `scratch` have then.
-    pub(super) fn judge(
-        &self,
-        nodes: Nodes<'_>,
-        request: &Request,
-        jobs: u32,
-        scratch: &mut [Placement],
-    ) -> Result<Acceptance, BookError> {
-        let judged = self.begun_late(request);
-        let shown = Shown::default();
-        let nodes = self.at_its_pace(nodes.remembering(&shown), &judged, scratch);
-        (self.admission)
-            .judge_jobs(&nodes, &judged, jobs, scratch)
-            .map_err(|mut refusal| {
-                if judged != *request {
-                    refusal.later_by(self.start_latency, request.terms.deadline);
-                }
-                BookError::Refused(refusal)
-            })
-    }
-
     /// The same without evidence and counter-offers: for many deadlines.
-    pub fn appraise(&self, each: &Request, array: Option<u32>, allowed: Option<&[u32]>) -> Judged {
-        let allowed = self.padded(allowed);
-        let nodes = Nodes::now(self, allowed.as_deref());
+    pub fn appraise(self, each: &Request, array: Option<u32>, allowed: Option<&[u32]>) -> Judged {
+        let book = self.book;
+        let allowed = book.padded(allowed);
+        let nodes = self.nodes(allowed.as_deref());
         let judge = |request: &Request| {
-            let request = self.begun_late(request);
-            let judged = |pace| (self.admission).appraise(&nodes.no_slower_than(pace), &request);
-            let mut paces = self.paces(&request, &nodes).into_iter();
+            let request = book.begun_late(request);
+            let judged = |pace| (book.admission).appraise(&nodes.no_slower_than(pace), &request);
+            let mut paces = book.paces(&request, &nodes).into_iter();
             let first = judged(paces.next().flatten());
             let accepted = |judged: &Judged| judged.refused.is_none();
             match accepted(&first) {
@@ -133,7 +119,7 @@ impl Book {
 
     /// The smallest budget for which it would be accepted, whatever its own; None if no budget helps.
     pub fn budget_needed(
-        &self,
+        self,
         each: &Request,
         array: Option<u32>,
         allowed: Option<&[u32]>,
@@ -143,8 +129,58 @@ impl Book {
             let judged = self.appraise(request, array, allowed);
             judged.refused.is_none().then_some(judged.price)
         };
-        let weighs = self.admission.weighs_budgets(each);
+        let weighs = self.book.admission.weighs_budgets(each);
         budget_needed(&accepts, price, weighs, each)
+    }
+
+    fn nodes<'a>(&'a self, allowed: Option<&'a [u32]>) -> Nodes<'a> {
+        Nodes::now(self.book, allowed).later_by(self.later)
+    }
+}
+
+impl Book {
+    /// Questions for whoever may begin until so many seconds later, see [`Book::admit_until`].
+    pub fn questions(&self, later: f64) -> Questions<'_> {
+        Questions { book: self, later }
+    }
+
+    /// See [`Questions::quote`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn quote(
+        &self,
+        each: &Request,
+        array: Option<u32>,
+        allowed: Option<&[u32]>,
+    ) -> Result<Offer, BookError> {
+        self.questions(0.0).quote(each, array, allowed)
+    }
+
+    /// See [`Questions::appraise`].
+    pub fn appraise(&self, each: &Request, array: Option<u32>, allowed: Option<&[u32]>) -> Judged {
+        self.questions(0.0).appraise(each, array, allowed)
+    }
+
+    /// What a request would be accepted for on these nodes, or that of so many jobs of an array together; where, the first places of `scratch` have then.
+    pub(super) fn judge(
+        &self,
+        nodes: Nodes<'_>,
+        request: &Request,
+        jobs: u32,
+        scratch: &mut [Placement],
+    ) -> Result<Acceptance, BookError> {
+        let judged = self.begun_late(request);
+        let shown = Shown::default();
+        let nodes = self.at_its_pace(nodes.remembering(&shown), &judged, scratch);
+        (self.admission)
+            .judge_jobs(&nodes, &judged, jobs, scratch)
+            .map_err(|mut refusal| {
+                if judged != *request {
+                    refusal.later_by(self.start_latency, request.terms.deadline);
+                }
+                BookError::Refused(refusal)
+            })
     }
 
     /// A list of as many places as there are nodes at the least.
