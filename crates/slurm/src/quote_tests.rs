@@ -128,6 +128,45 @@ fn a_question_is_answered_as_a_submission_and_never_queued() {
     }
 }
 
+/// A job that whole processors are planned for, behind what runs on a node.
+fn plan_a_start(controller: &mut Controller) -> String {
+    let mut dedicated = job("1000", "");
+    dedicated.options[2].1 = "100".to_string();
+    dedicated
+        .options
+        .push(("sla_class".to_string(), "dedicated".to_string()));
+    match controller.submit(&dedicated, NOW) {
+        Answer::Accept(accepted) => accepted.commitment,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn what_is_held_is_where_nobody_begins_before_it_would_be_done() {
+    let mut controller = controller();
+    for _ in 0..2 {
+        let mut half = job("100", "");
+        half.options[0].1 = "60".to_string();
+        half.options[2].1 = "100".to_string();
+        let answer = controller.submit(&half, NOW);
+        assert!(matches!(answer, Answer::Accept(_)), "{answer:?}");
+    }
+    let first = Commitment::parse(&plan_a_start(&mut controller)).expect("ours");
+    assert_eq!(first.places[0].node, "n1");
+    let node = |quote: &Quote| quote.node.clone();
+    let asked = quoted(&mut controller, &job("90", "ask"), NOW);
+    let held = quoted(&mut controller, &job("90", "hold:5m"), NOW);
+    assert_eq!(node(&asked), Some("n1".to_string()));
+    assert_eq!(node(&held), Some("n2".to_string()));
+    let number = held.held.expect("it is held").number;
+    match controller.submit(&job("90", &number), NOW + 290.0) {
+        Answer::Accept(accepted) => {
+            assert_eq!(accepted.nodes, ["n2"]);
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
 #[test]
 fn what_is_wrong_with_a_question_is_said() {
     let mut controller = controller();
