@@ -7,6 +7,7 @@
 //! | a job with a share | until its deadline: afterwards nothing is promised to it |
 //! | a job with whole processors | for its estimate, on the slowest of its nodes (see [`super::pace`]), the site's margin and the time that the batch system may take to start it |
 //! | a planned one | for as long, from when it begins at the latest |
+//! | one that a quote is held for | as if it began when the hold ends |
 //!
 //! Invariants:
 //! - A job that is accepted fits beside all others at every moment of its own time, so nobody accepted later breaks a promise, and whatever ends

@@ -1,7 +1,8 @@
 //! What would become of a request now, with nothing reserved; and shares that are held for a while for whoever asked.
 //!
 //! Invariants:
-//! - A quote is judged as [`Book::admit_among`] and [`Book::admit_array`] judge, against the book as it stands.
+//! - A quote is judged as [`Book::admit_among`] and [`Book::admit_array`] judge, against the book as it stands; one that is to be held, as
+//!   [`Book::admit_until`], for the last moment at which it may be used.
 //! - What is held counts like a job that has not begun, its deadline counted from whenever it will be submitted: it needs the same
 //!   share all the time. Its time over, it is free by itself.
 
