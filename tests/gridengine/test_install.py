@@ -54,12 +54,12 @@ class Install(CellCase):
     def test_what_others_have_set_is_not_overwritten(self):
         cell = self.cell
         conf = cell.must("qconf", "-sconf")
-        other = "".join(f"{line}\n" for line in conf.splitlines() if not line.startswith("#")).replace("shepherd_cmd                 none", "shepherd_cmd /bin/true")
-        cell.give("-Mconf", "global", other)
+        plain = "".join(f"{line}\n" for line in conf.splitlines() if not line.startswith("#"))
+        cell.give("-Mconf", "global", plain.replace("shepherd_cmd                 none", "shepherd_cmd /bin/true"))
         refused = self.there("install")
         self.assertEqual(refused.rc, 1, refused)
         self.assertIn("problem  shepherd_cmd is /bin/true", refused.out)
-        cell.give("-Mconf", "global", other.replace("/bin/true", "none"))
+        cell.give("-Mconf", "global", plain)
         self.assertEqual(cell.must("qconf", "-sconf"), conf)
 
     def test_claims_from_before_stop_an_installation(self):

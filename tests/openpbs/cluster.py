@@ -138,7 +138,8 @@ class Cluster(client.Commands):
         self.daemon("sbin/pbs_comm")
         self.start_server()
         self.daemon("sbin/pbs_sched")
-        self.qmgr("set server flatuid = true", "set server job_history_enable = true")
+        # What a server of the tests has to say to a user is not for this machine's mail.
+        self.qmgr("set server flatuid = true", "set server job_history_enable = true", "set server mailer = /bin/true")
         # All nodes before the first mom: each creation makes the nodes that are up go down for two seconds, and a job
         # that is looked at meanwhile waits for the next event: a node that comes up starts no scheduling cycle.
         for host, processors in zip(self.host_names, self.processors):

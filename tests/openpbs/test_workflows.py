@@ -174,7 +174,7 @@ class Workflows(test_deferred.Site):
         mailer.write_text(MAILER)
         mailer.chmod(0o755)
         pbs.qmgr(f"set server mailer = {mailer}", "set server mail_from = pbs@site")
-        self.addCleanup(pbs.qmgr, "unset server mailer", "unset server mail_from")
+        self.addCleanup(pbs.qmgr, "set server mailer = /bin/true", "unset server mail_from")
         go = pbs.directory / "go-slip"
         first = self.accept(2, 6000, script=idle_until(go))
         after = ("-W", f"depend=afterok:{first}")
