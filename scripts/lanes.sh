@@ -9,8 +9,8 @@
 # lane | class | after: a step | steps, in order. A step of no lane is of the last one. The suites of batch systems measure shares when nothing
 # else runs than measurements and idle lanes (tests/batch/turns.py): of the class "noise" is a lane that they wait for as well. What cargo
 # builds for several steps is built before the lanes part; what measures the kernel's caps, or shows deadlines that are met, has the machine
-# for itself. The packages and the clean systems wait for downloads and for each other's dpkg more than they compile: a lane each. clippy is
-# last of one: cargo's lock of what is built is nobody else's any more.
+# for itself. The packages and the clean systems wait for downloads and for each other's dpkg more than they compile: a lane each. clippy
+# waits for the last who wants cargo's lock of what is built: idle it would keep it for long.
 lanes=(
     'tests  | normal |       | build shares demo openpbs'
     'slurm  | normal | demo  | slurm'
@@ -19,7 +19,8 @@ lanes=(
     'units  | noise  | demo  | cargo metrics capi'
     'others | noise  | demo  | slurm24'
     'boots  | noise  | demo  | systemd'
-    'clean  | idle   | build | clean clippy'
+    'lint   | idle   | cargo | clippy'
+    'clean  | idle   | build | clean'
     'rest   | idle   | build | fmt shell deny packages'
 )
 if [ "${LIBRA_TEST_LANES:-yes}" != yes ] || [ $# -eq 1 ] || [ "$(id -u)" -ne 0 ] || ! have chrt; then lanes=('tests | normal | | '); fi
