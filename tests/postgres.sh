@@ -16,10 +16,15 @@ end() {
         kill -INT "$server" 2>/dev/null
     fi
     wait 2>/dev/null
+    # One that was killed, and not begun again, has left a piece of shared memory of the system's, and its number.
+    { segment=$(awk 'NR == 7 { print $2 }' "$directory/data/postmaster.pid"); } 2>/dev/null
+    [ -z "$segment" ] || ipcrm -m "$segment" 2>/dev/null
     rm -rf "$directory"
 }
 begin() {
-    "$bin/postgres" -D "$directory/data" -k "$directory" -c listen_addresses= -c fsync=off -c max_connections=60 >>"$directory/log" 2>&1 &
+    # What shared memory it can have in files goes with the directory.
+    "$bin/postgres" -D "$directory/data" -k "$directory" -c listen_addresses= -c fsync=off -c max_connections=60 -c dynamic_shared_memory_type=mmap \
+        >>"$directory/log" 2>&1 &
     server=$!
     # Whole, whenever it is read.
     echo "$server" >"$directory/server.new"
