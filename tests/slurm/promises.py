@@ -54,10 +54,10 @@ def expect_free_beside(test, slurm, look, free):
 def expect_free(test, slurm, free):
     """free: {node: processors that nobody was promised}. Neither more nor less is to be had."""
     def ask(share, node):
-        """A node that has only just come back may not be known to take new jobs."""
+        """A node that has only just come back may not be known to take new jobs; and who has just taken over may have to wait until the ledger is its own."""
         def judged():
             answer = slurm.sbatch(*terms(share, node))
-            return None if "no node takes new jobs now" in answer.err else answer
+            return None if any(text in answer.err for text in ("no node takes new jobs now", "accounting unavailable")) else answer
         return slurm.wait(f"{node} takes new jobs", judged)
 
     def more(node, share):
