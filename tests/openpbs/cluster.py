@@ -34,6 +34,7 @@ import threading
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 import client  # noqa: E402 (the directory of this file must be in the path first)
+import home  # noqa: E402
 import machine  # noqa: E402
 
 PARENT = "/srv"  # of temporary directories
@@ -183,6 +184,16 @@ class Cluster(client.Commands):
                 raise RuntimeError(f"{self.directory}: others can write to {part}, and OpenPBS refuses that: choose a directory such as {PARENT}/libra")
 
     def build_home(self):
+        """By pbs_habitat, or a copy of what that has made for another cluster."""
+        names = [self.server_name, str(self.directory)]
+        # Whoever comes meanwhile waits: the first one's is there sooner than another one.
+        with machine.lock("openpbs-home", patience=1200):
+            if home.copied(self.home, names, self.exec):
+                return
+            self.make_home()
+            home.keep(self.home, names, self.exec)
+
+    def make_home(self):
         """Run pbs_habitat. On a busy machine it asks the data service before that is ready, and gives up; or the server that it starts to make a queue
         refuses root ("Unauthorized Request"), so that there is no queue, or that server stays, and pbs_habitat ends well: then once more."""
         said = self.directory / "daemons.out"

@@ -6,6 +6,7 @@ Run as root: `python3 tests/openpbs/test_cluster.py`. Takes about a minute.
 
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
+import home  # noqa: E402
 import machine  # noqa: E402
 from cluster import Cluster  # noqa: E402
 
@@ -32,6 +34,15 @@ class TwoClusters(unittest.TestCase):
     def test_life(self):
         with Cluster(hosts=2, processors=3) as pbs, Cluster(hosts=1) as other:
             self.assertEqual([pbs.node(host)["resources_available.ncpus"] for host in pbs.host_names], ["3", "3"])
+            # The second at least is a copy of what was made for another one; nothing in it is that one's.
+            self.assertTrue(home.KEPT.exists(), "pbs_habitat's work is kept")
+            for one in (pbs, other):
+                one.wait("the scheduler is known", lambda one=one: "sched_log" in one.qmgr("list sched").out)
+                said = one.qmgr("list server", "list sched").out
+                named = dict(re.findall(r"^ +(server_host|sched_host|sched_priv|sched_log) = (.*)$", said, re.MULTILINE))
+                self.assertEqual(named, {"server_host": one.server_name, "sched_host": one.server_name,
+                                         "sched_priv": f"{one.home}/sched_priv", "sched_log": f"{one.home}/sched_logs"})
+                self.assertEqual(set(re.findall(r";Server@([^;(]*)", one.log())), {one.server_name})
             first, second = pbs.users
             output = pbs.directory / "home" / first / "out"
             job = pbs.submit("-j", "oe", "-o", str(output), script="id -un\nsleep 2\n")
