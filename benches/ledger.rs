@@ -178,6 +178,7 @@ fn together(disk: Option<&Path>) {
         ledger: directories.live.with_extension("ledger"),
         live: directories.live.clone(),
     };
+    Ledger::make(&place.ledger, act().at).expect("made");
     let mut live = place.open();
     fill(&mut live, 1000);
     let ledger = Ledger::open(&place.ledger).expect("opens");
