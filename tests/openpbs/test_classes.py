@@ -309,7 +309,7 @@ class Classes(Planning):
             self.clear()
             return None
 
-        first, job = self.pbs.in_time("a job of so short an estimate", planned, (20, 100))
+        first, job = self.pbs.in_time("a job of so short an estimate", planned, (10, 40, 120))
         starts_by = self.starts_by(job)
         self.begun(job)
         self.assertGreaterEqual(time.time(), starts_by)

@@ -140,7 +140,7 @@ class Planned(Planning):
             self.clear()
             return None
 
-        first, job = slurm.in_time("a job of so short an estimate", planned, (20, 100))
+        first, job = slurm.in_time("a job of so short an estimate", planned, (10, 40, 120))
         starts_by = self.starts_by(job)
         self.begun(job)
         self.assertGreaterEqual(time.time(), starts_by)
