@@ -69,7 +69,7 @@ run_lane() { # index...
     set +m
     trap - EXIT INT TERM HUP
     [ "$class" != idle ] || trap 'kill -TERM -- "-$(cat "$results/idle-$lane")"; exit 143' TERM
-    while [ -n "$after" ] && [ ! -e "$results/$after.end" ]; do sleep 0.5; done
+    while [ -n "$after" ] && [ ! -e "$results/$after.end" ]; do sleep 1; done
     # Nobody measures while this is open; the steps' own processes do not have it.
     if [ "$class" = noise ] && mkdir -p "$turns" 2>/dev/null && { exec 8>>"$turns/noise"; } 2>/dev/null; then flock -s 8; fi
     for i; do
