@@ -15,7 +15,8 @@ subnets, ports and names differ. All hosts share this machine's processors and k
 user `postgres`, and OpenPBS in PBS_EXEC (/opt/pbs if the environment does not say); needs and makes no /etc/pbs.conf.
 
 What differs from a real cluster: moms have ports of their own, so `pbsnodes -o` wants host:port (`host_port`), and a
-host's cgroups are the machine's. After a server was killed, job numbers go on at the next thousand.
+host's cgroups are the machine's. After a server was killed, job numbers go on at the next thousand. PBS_HOME is a copy of one that pbs_habitat has
+made (`home`), in target/openpbs-home.tar.
 """
 
 import argparse

@@ -27,17 +27,21 @@ def made_of(pbs_exec):
 
 
 def keep(home, names, pbs_exec):
-    """Keep this one, whose daemons have ended, for `copied`. `names`: the server's name and the cluster's directory. Under a lock of the caller's."""
+    """Keep this one, whose daemons have ended, for `copied`. `names`: the server's name and the cluster's directory. Under a lock of the caller's. Where it cannot
+    be kept, as on a full disk, the next cluster is made like this one."""
     if (home / "datastore/postmaster.pid").exists():
         return
-    note = home.parent / NOTE
-    note.write_text(json.dumps({"made of": made_of(pbs_exec), "names": names}))
-    KEPT.parent.mkdir(exist_ok=True)
-    new = KEPT.with_suffix(".new")
-    subprocess.run(["tar", "--create", "--sparse", "--numeric-owner", f"--file={new}", f"--directory={home.parent}",
-                    *(f"--exclude={home.name}/{logs}/*" for logs in LOGS), NOTE, home.name], check=True)
-    new.rename(KEPT)
-    note.unlink()
+    note, new = home.parent / NOTE, KEPT.with_suffix(".new")
+    try:
+        note.write_text(json.dumps({"made of": made_of(pbs_exec), "names": names}))
+        KEPT.parent.mkdir(exist_ok=True)
+        subprocess.run(["tar", "--create", "--sparse", "--numeric-owner", f"--file={new}", f"--directory={home.parent}",
+                        *(f"--exclude={home.name}/{logs}/*" for logs in LOGS), NOTE, home.name], check=True)
+        new.rename(KEPT)
+    except (OSError, subprocess.CalledProcessError) as error:
+        print(f"pbs_habitat's work is not kept: {error}")
+        new.unlink(missing_ok=True)
+    note.unlink(missing_ok=True)
 
 
 def copied(home, names, pbs_exec):
