@@ -63,3 +63,7 @@ find_rust() {
 need_rust() {
     find_rust || die "no cargo $rust_min or newer; run scripts/bootstrap build"
 }
+
+# Sets plain to what cargo is told so that the dev profile optimises nothing: for what is built and hardly run.
+# shellcheck disable=SC2034 # of whoever asks
+read_plain() { mapfile -t plain < <(sed -n 's/^\[\(profile\.dev\.package\.[a-z0-9_-]*\)\]$/--config=\1.opt-level=0/p' "$root/Cargo.toml"); }
