@@ -1,16 +1,16 @@
-"""The server's directory (PBS_HOME) of a throw-away cluster as pbs_habitat makes it, kept for the next clusters: to make it is half of what it costs to bring
-one up, and its copy a twentieth.
+"""The server's directory (PBS_HOME) of a throw-away cluster as pbs_habitat makes it, kept for the next clusters: to make it takes half of the time until one
+is up, its copy half a second.
 
-Where it was made stands in two places of PBS's database, as the server's name and as the directory; in a copy they are replaced there. Whatever does not go as
-it is written here makes no copy, and the cluster's directory is made by pbs_habitat.
+Where it was made stands in PBS's database, as the server's name and as the directory; in a copy both are replaced. Where that does not go, as with a PostgreSQL
+elsewhere than in Debian or a PBS with other tables, this is said, and pbs_habitat makes each cluster's directory.
 """
 
-import contextlib
 import json
 import os
 import pathlib
 import shutil
 import subprocess
+import sys
 import tarfile
 
 KEPT = pathlib.Path(__file__).resolve().parents[2] / "target/openpbs-home.tar"
@@ -39,7 +39,7 @@ def keep(home, names, pbs_exec):
                         *(f"--exclude={home.name}/{logs}/*" for logs in LOGS), NOTE, home.name], check=True)
         new.rename(KEPT)
     except (OSError, subprocess.CalledProcessError) as error:
-        print(f"pbs_habitat's work is not kept: {error}")
+        print(f"pbs_habitat's work is not kept: {error}", file=sys.stderr)
         new.unlink(missing_ok=True)
     note.unlink(missing_ok=True)
 
@@ -49,7 +49,10 @@ def copied(home, names, pbs_exec):
     try:
         with tarfile.open(KEPT) as archive:
             note = json.load(archive.extractfile(archive.next()))
-    except (OSError, tarfile.TarError, ValueError, AttributeError):
+    except FileNotFoundError:
+        return False
+    except (OSError, tarfile.TarError, ValueError, AttributeError) as error:
+        print(f"{KEPT} is made anew: {error}", file=sys.stderr)
         return False
     if note["made of"] != made_of(pbs_exec):
         return False
@@ -59,25 +62,28 @@ def copied(home, names, pbs_exec):
     try:
         subprocess.run(["tar", "--extract", "--preserve-permissions", "--numeric-owner", f"--file={KEPT}", f"--directory={unpacked}", f"--exclude={NOTE}"], check=True)
         (unpacked / "server").rename(home)
-        if renamed(home / "datastore", dict(zip(note["names"], names))):
-            return True
-    except (OSError, subprocess.CalledProcessError):
-        pass
+        rename(home / "datastore", note["names"], names)
+        return True
+    except (OSError, subprocess.SubprocessError, RuntimeError) as error:
+        print(f"{KEPT} cannot be copied: {error}", file=sys.stderr)
+        shutil.rmtree(home, ignore_errors=True)
+        return False
     finally:
         shutil.rmtree(unpacked)
-    with contextlib.suppress(FileNotFoundError):
-        shutil.rmtree(home)
-    return False
 
 
-def renamed(store, names):
-    """Replace these names in the database, by a PostgreSQL that nobody else can speak to; whether all went well."""
+def rename(store, before, after):
+    """Replace the names in the database, by a PostgreSQL that nobody else can speak to. A value there is a number, a dot and its text: a server's name is all of
+    that, a directory its beginning, so that neither is found within the other."""
     version = (store / "PG_VERSION").read_text().strip()
     owner = store.stat()
     value = "attributes::text"
-    for old, new in names.items():
-        value = f"replace({value}, '{old}', '{new}')"
+    for old, new, end in zip(before, after, ('"', "/")):
+        value = f"replace({value}, '.{old}{end}', '.{new}{end}')"
     statements = "".join(f"update pbs.{table} set attributes = ({value})::public.hstore\n" for table in ("server", "scheduler"))
     done = subprocess.run([f"/usr/lib/postgresql/{version}/bin/postgres", "--single", "-D", store, "pbs_datastore"], input=statements, text=True, capture_output=True,
                           user=owner.st_uid, group=owner.st_gid, extra_groups=[], cwd="/", env={**os.environ, "LC_ALL": "C"}, timeout=120, check=False)
-    return done.returncode == 0 and "ERROR" not in done.stderr and "FATAL" not in done.stderr
+    # It ends well whatever became of a statement.
+    wrong = [line for line in done.stderr.splitlines() if "ERROR" in line or "FATAL" in line]
+    if done.returncode != 0 or wrong:
+        raise RuntimeError(f"postgres --single: exit {done.returncode}: {' '.join(wrong) or done.stderr[-500:]}")

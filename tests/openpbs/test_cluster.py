@@ -34,7 +34,7 @@ class TwoClusters(unittest.TestCase):
     def test_life(self):
         with Cluster(hosts=2, processors=3) as pbs, Cluster(hosts=1) as other:
             self.assertEqual([pbs.node(host)["resources_available.ncpus"] for host in pbs.host_names], ["3", "3"])
-            # The second at least is a copy of what was made for another one; nothing in it is that one's.
+            # The second is a copy of what was made for another one, where that can be (`home` says where not); nothing in it is that one's.
             self.assertTrue(home.KEPT.exists(), "pbs_habitat's work is kept")
             for one in (pbs, other):
                 one.wait("the scheduler is known", lambda one=one: "sched_log" in one.qmgr("list sched").out)
