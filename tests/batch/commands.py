@@ -64,6 +64,15 @@ class Programs:
                 raise TimeoutError(f"after {patience:.0f} s still not: {what}")
             time.sleep(min(max(SOON, waited / 10), LATE))
 
+    def wait_none(self, what, left, patience=180.0):
+        """Ask until nothing is left: for so long without a change, as on a busy machine it takes many jobs minutes to end."""
+        before = left()
+        while before:
+            try:
+                before = self.wait(what, lambda: (found := left()) != before and [found], patience)[0]
+            except TimeoutError as late:
+                raise TimeoutError(f"{late}; there is {before}") from None
+
     @staticmethod
     def in_time(what, attempt, times=(10, 60, 150)):
         """For a time that must not have passed before something is looked at, and is waited for afterwards: `attempt` with so many seconds, and with more

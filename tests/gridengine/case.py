@@ -54,12 +54,8 @@ class CellCase(unittest.TestCase):
     def tearDown(self):
         cell = self.cell
         cell.run("qdel", "-u", "*")
-        cell.wait("all jobs gone", lambda: not cell.jobs())
-        left = lambda: [*cell.job_groups(), *cell.live()]  # noqa: E731
-        try:
-            cell.wait("nothing left", lambda: not left())
-        except TimeoutError:
-            self.fail(f"all jobs are gone, and there is still {left()}")
+        cell.wait_none("all jobs gone", cell.jobs)
+        cell.wait_none("nothing left of jobs that are gone", lambda: [*cell.job_groups(), *cell.live()])
         if cell.with_libra:
             for host in HOSTS:
                 cell.wait(f"all processors of {host} can be had again", lambda host=host: self.is_free(host))

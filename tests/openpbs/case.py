@@ -84,15 +84,12 @@ class SiteCase(unittest.TestCase):
     def clear(self):
         """Delete all jobs, and wait until the hosts are rid of them."""
         pbs = self.pbs
-        alive = [job for job, record in pbs.jobs().items() if record.get("job_state") != "F"]
-        if alive:
-            pbs.qdel("-Wforce", *alive)
-        pbs.wait("all jobs gone", lambda: not [job for job, record in pbs.jobs().items() if record.get("job_state") != "F"])
-        left = lambda: [*pbs.cgroups(), *pbs.groups_without_terms(), *(f"{host} {taken}" for host, taken in pbs.committed().items() if taken)]  # noqa: E731
-        try:
-            pbs.wait("all shares free and all cgroups gone", lambda: not left())
-        except TimeoutError:
-            self.fail(f"all jobs are deleted, and there is still {left()}")
+        alive = lambda: {job: record.get("job_state") for job, record in pbs.jobs().items() if record.get("job_state") != "F"}  # noqa: E731
+        if jobs := alive():
+            pbs.qdel("-Wforce", *jobs)
+        pbs.wait_none("all jobs gone", alive)
+        pbs.wait_none("all shares free and all cgroups gone",
+                      lambda: [*pbs.cgroups(), *pbs.groups_without_terms(), *(f"{host} {taken}" for host, taken in pbs.committed().items() if taken)])
 
     def registered(self):
         """Jobs that a host's registry still has as live: {host: processors committed}."""

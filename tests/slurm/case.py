@@ -81,7 +81,7 @@ class SiteCase(unittest.TestCase):
         slurm = self.slurm
         for user in slurm.users:
             slurm.scancel("--quiet", f"--user={user}")
-        slurm.wait("all jobs gone", lambda: not slurm.must("squeue", "-h", "-t", "all", "-t", "PD,R,CG,S,CF,SO,ST"))
+        slurm.wait_none("all jobs gone", lambda: slurm.must("squeue", "-h", "-t", "PD,R,CG,S,CF,SO,ST", "-o", "%i %T %N %r").splitlines())
         self.nothing_left()
 
     def change(self, *words, user=None):
@@ -118,11 +118,7 @@ class SiteCase(unittest.TestCase):
         slurm = self.slurm
         with contextlib.suppress(TimeoutError):  # what ended while slurmctld was down is noticed by nobody
             slurm.wait("all ends noticed", lambda: not self.unjudged(), 10)
-        left = lambda: [*slurm.job_groups(), *slurm.live(), *(f"booked {job}" for job in slurm.booked())]  # noqa: E731
-        try:
-            slurm.wait("nothing left", lambda: not left())
-        except TimeoutError:
-            self.fail(f"all jobs are gone, and there is still {left()}")
+        slurm.wait_none("nothing left of jobs that are gone", lambda: [*slurm.job_groups(), *slurm.live(), *(f"booked {job}" for job in slurm.booked())])
 
     # ---- submitting
 
