@@ -206,7 +206,8 @@ class SiteCase(unittest.TestCase):
         return int(self.slurm.wait(f"cgroup of {job} on {node}", text)) / 1e9
 
     def quota(self, job, node):
-        """Processors that a job's cgroup may use; inf without a cap."""
+        """Processors that a job's cgroup may use, once it has a process in it, which Slurm says is running before; inf without a cap."""
+        self.slurm.wait(f"a process of {job} in its cgroup on {node}", lambda: self.processes(job, node))
         quota, period = (int((self.slurm.group(node, job) / f"cpu.cfs_{what}_us").read_text()) for what in ("quota", "period"))
         return quota / period if quota > 0 else float("inf")
 
