@@ -85,8 +85,8 @@ class SiteCase(unittest.TestCase):
         """Delete all jobs, and wait until the hosts are rid of them."""
         pbs = self.pbs
         alive = lambda: {job: record.get("job_state") for job, record in pbs.jobs().items() if record.get("job_state") != "F"}  # noqa: E731
-        if jobs := alive():
-            pbs.qdel("-Wforce", *jobs)
+        # Asked again where the server had no time to answer, or a job has ended meanwhile.
+        pbs.wait("qdel of all jobs", lambda: not (jobs := alive()) or pbs.qdel("-Wforce", *jobs).rc == 0)
         pbs.wait_none("all jobs gone", alive)
         pbs.wait_none("all shares free and all cgroups gone",
                       lambda: [*pbs.cgroups(), *pbs.groups_without_terms(), *(f"{host} {taken}" for host, taken in pbs.committed().items() if taken)])

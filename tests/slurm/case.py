@@ -80,7 +80,8 @@ class SiteCase(unittest.TestCase):
         """Cancel all jobs, and wait until nodes and slurmctld are rid of them."""
         slurm = self.slurm
         for user in slurm.users:
-            slurm.scancel("--quiet", f"--user={user}")
+            # Asked again where slurmctld had no time to answer.
+            slurm.wait(f"scancel of the jobs of {user}", lambda user=user: slurm.scancel("--quiet", f"--user={user}").rc == 0)
         slurm.wait_none("all jobs gone", lambda: slurm.must("squeue", "-h", "-t", "PD,R,CG,S,CF,SO,ST", "-o", "%i %T %N %r").splitlines())
         self.nothing_left()
 
