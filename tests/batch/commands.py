@@ -7,7 +7,7 @@ import subprocess
 import time
 
 # Seconds between two questions to a batch system: at first, and after some seconds.
-SOON, LATE = 0.1, 0.5
+SOON, LATE = 0.1, 1.0
 
 Result = collections.namedtuple("Result", "rc out err")
 
@@ -62,7 +62,7 @@ class Programs:
             waited = time.monotonic() - began
             if waited > patience:
                 raise TimeoutError(f"after {patience:.0f} s still not: {what}")
-            time.sleep(min(max(SOON, waited / 10), LATE))
+            time.sleep(min(max(SOON, waited / 4), LATE))
 
     def wait_none(self, what, left, patience=180.0):
         """Ask until nothing is left: for so long without a change, as on a busy machine it takes many jobs minutes to end."""
