@@ -133,18 +133,18 @@ class SiteCase(unittest.TestCase):
 
     def ask(self, estimate, deadline, *more, budget=1000, **options):
         """Submit a job; sbatch's answer."""
-        return self.slurm.sbatch(*self.terms_of(estimate, deadline, budget), *more, **options)
+        return self.slurm.judged(*self.terms_of(estimate, deadline, budget), *more, **options)
 
     def runs_again(self, job, where=lambda: True, patience=180):
-        """A requeued job runs, or has run: Slurm itself lets it wait for two minutes, so it is told to start. Not in the second in which it was ended:
-        slurmd would take it for what has just been killed ("Job credential revoked")."""
+        """A requeued job runs, or has run: it is told to start. Not in the second in which it was ended: slurmd would take it for what has just been
+        killed ("Job credential revoked")."""
         slurm, asked = self.slurm, [time.monotonic() - 1]
 
         def again():
             if slurm.state(job) in ("RUNNING", "COMPLETED") and where():
                 return True
             if slurm.state(job) == "PENDING" and time.monotonic() - asked[0] > 3:
-                slurm.scontrol("update", f"jobid={job}", "starttime=now")
+                slurm.start_now(job)
                 asked[0] = time.monotonic()
             return False
 

@@ -19,6 +19,8 @@ from commands import CommandFailed  # noqa: E402
 
 # What clients read from their environment, beside SLURM_*.
 VARIABLES = ("SLURM", "SBATCH", "SALLOC", "SRUN", "SPANK", "_SLURM", "SQUEUE", "SINFO", "SCANCEL", "SCONTROL", "LIBRA_")
+# What may be run once more where slurmctld hung up on it. Not srun and salloc, which may have a job by then.
+RUN_AGAIN = ("sbatch", "scontrol", "scancel", "squeue", "sinfo")
 ENDED = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "DEADLINE", "BOOT_FAIL", "PREEMPTED")
 
 
@@ -55,6 +57,11 @@ def as_json(line):
             "priority": int(job["Priority"]), "start_time": seconds("StartTime"), "end_time": seconds("EndTime")}
 
 
+def launch_failed(job):
+    """Does Slurm hold a requeued job, as slurmctld was too slow to confirm to slurmd that it is to start it?"""
+    return re.fullmatch(r"launch.failed.requeued.held", job.get("Reason", ""))
+
+
 class Commands(commands.Programs):
     """The commands of one cluster."""
 
@@ -62,26 +69,35 @@ class Commands(commands.Programs):
         """To speak to this cluster; what is started so carries its mark, jobs too."""
         return commands.environment_without(*VARIABLES) | {"SLURM_CONF": str(self.conf), machine.MARK: str(self.directory)}
 
+    def run(self, *argv, **options):
+        """On a machine with many times more work than processors slurmctld may hang up on a command before it has read what is asked. Slurm's commands do not
+        outlive that (SIGPIPE), and nothing was done: it is run again, for as long as it takes slurmctld to listen."""
+        def listened():
+            result = super(Commands, self).run(*argv, **options)
+            return None if argv[0] in RUN_AGAIN and result.rc == -signal.SIGPIPE else result
+
+        return self.wait(f"slurmctld listens to {' '.join(map(str, argv))}", listened)
+
     # ---- submitting
 
     def sbatch(self, *args, user=None, script="#!/bin/sh\nsleep 1000\n", environment=None, timeout=180.0):
         """Submit `script` (its text) as an ordinary user; `out` holds only the job's id."""
         if not script.startswith("#!"):
             script = "#!/bin/sh\n" + script
-        for _ in range(5):
-            result = self.run("sbatch", "--parsable", *args, user=user or self.users[0], stdin=script, environment=environment, timeout=timeout)
-            # slurmctld has hung up on it before it was done with asking, and Slurm's commands do not outlive that: no answer, nothing submitted.
-            if result.rc != -signal.SIGPIPE:
-                break
+        result = self.run("sbatch", "--parsable", *args, user=user or self.users[0], stdin=script, environment=environment, timeout=timeout)
         return result._replace(out=result.out.strip())
 
-    def submit(self, *args, **options):
-        """`sbatch` that must be accepted: the job's id. Where a machine is busy slurmctld takes a node that is slow to answer for lost for a while."""
-        def judged():
+    def judged(self, *args, **options):
+        """`sbatch`, once nodes take jobs: where a machine is busy slurmctld takes a node that is slow to answer for lost for a while."""
+        def asked():
             result = self.sbatch(*args, **options)
             return None if "no node takes new jobs now" in result.err else result
 
-        result = self.wait("nodes that answer", judged)
+        return self.wait("nodes that answer", asked)
+
+    def submit(self, *args, **options):
+        """`judged`, and it must be accepted: the job's id."""
+        result = self.judged(*args, **options)
         if result.rc != 0:
             raise CommandFailed(f"sbatch {' '.join(map(str, args))}: exit {result.rc}: {result.err.strip()}")
         return result.out
@@ -108,26 +124,9 @@ class Commands(commands.Programs):
 
     # ---- asking
 
-    def ask(self, *argv, **options):
-        """Run a command that only asks. On a machine with many times more work than processors slurmctld may give up a connection before it has read the
-        question: SIGPIPE ends the command then, and it is asked again."""
-        def answered():
-            result = self.run(*argv, timeout=180, **options)
-            return None if result.rc == -signal.SIGPIPE else result
-
-        return self.wait(f"slurmctld listens to {' '.join(map(str, argv))}", answered)
-
-    def told(self, *argv):
-        """What a command prints that only asks."""
-        result = self.ask(*argv)
-        if result.rc != 0:
-            raise CommandFailed(f"{' '.join(map(str, argv))}: exit {result.rc}: {(result.err or result.out).strip()}")
-        return result.out
-
-
     def job(self, job, user=None):
         """A job's fields as `scontrol show job` prints them to root or to a user, {} if the controller does not know it."""
-        result = self.ask("scontrol", "show", "job", "-d", "-o", job, user=user)
+        result = self.run("scontrol", "show", "job", "-d", "-o", job, user=user)
         if "Invalid job id" in result.err:
             return {}
         if result.rc != 0:
@@ -136,10 +135,10 @@ class Commands(commands.Programs):
 
     def jobs(self):
         """All jobs as `squeue --json` prints them: {job_id: fields}. Ended ones are there for MinJobAge."""
-        said = json.loads(self.told("squeue", "--json", "--states=all"))
+        said = json.loads(self.must("squeue", "--json", "--states=all"))
         # 23.02 without an accounting database breaks off in the middle of each job, and says so.
         if said.get("errors"):
-            return {job["job_id"]: job for job in map(as_json, self.told("scontrol", "show", "job", "-d", "-o").splitlines()) if job}
+            return {job["job_id"]: job for job in map(as_json, self.must("scontrol", "show", "job", "-d", "-o").splitlines()) if job}
         found = said["jobs"]
         return {str(job["job_id"]): {key: plain(value) for key, value in job.items()} | {"job_state": base_state(job["job_state"])} for job in found}
 
@@ -149,9 +148,13 @@ class Commands(commands.Programs):
 
     def node(self, name):
         """A node's fields as `scontrol show node` prints them."""
-        return fields(self.told("scontrol", "show", "node", "-o", name).splitlines()[0])
+        return fields(self.must("scontrol", "show", "node", "-o", name).splitlines()[0])
 
     # ---- waiting
+
+    def start_now(self, job):
+        """Have a requeued job start that Slurm lets wait for two minutes, or holds."""
+        self.scontrol(*(["release", job] if launch_failed(self.job(job)) else ["update", f"jobid={job}", "starttime=now"]))
 
     def wait_state(self, job, *states, patience=180.0):
         """Wait until the job is in one of these states; its fields."""

@@ -12,7 +12,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
-from test_accounts import AccountsCase  # noqa: E402  (puts tests/batch in the path)
+from test_accounts import AccountsCase, REQUEUES_ITSELF  # noqa: E402  (puts tests/batch in the path)
 from libra_site import busy  # noqa: E402
 from scripts import idle_until  # noqa: E402
 
@@ -33,24 +33,26 @@ class Requeued(AccountsCase):
         slurm.wait("it is queued again", lambda: slurm.run("squeue", "-h", "-t", "PD,R", "-j", job).out.strip())
 
     def runs_again(self, job):
-        """Slurm waits for two minutes before it starts a requeued job; its owner does not."""
+        """Without waiting for it as long as Slurm does."""
         def runs():
             if self.slurm.run("squeue", "-h", "-t", "R", "-j", job).out.strip():
                 return True
-            self.slurm.scontrol("update", f"jobid={job}", "starttime=now")
+            self.slurm.start_now(job)
             return False
         self.slurm.wait("it runs again", runs)
 
     def ran(self, job, seconds):
-        """Wait until slurmctld says that it ran so long, and its plugin has read it."""
+        """Wait until slurmctld says that it ran so long; what its plugin has read by then is some seconds less."""
         self.slurm.wait("it has run", lambda: self.run_time(job) >= seconds)
 
     def test_work_before_a_requeue_is_paid_for(self):
         """It does its work, requeues itself, and ends late the second time."""
-        script = f"if [ -z \"$SLURM_RESTART_COUNT\" ]; then\n{busy(4)}\nscontrol requeue $SLURM_JOB_ID; sleep 100\nfi\nsleep 8\n"
+        script = f"if [ -z \"$SLURM_RESTART_COUNT\" ]; then\n{busy(4)}\n{REQUEUES_ITSELF}fi\nsleep 8\n"
         job = self.accept(4, 8, "--time=10", budget=50, script=script)
         price = float(self.commitment(job)["price"])
         self.running(job)
+        self.slurm.wait("requeued", lambda: self.slurm.state(job) == "PENDING")
+        self.runs_again(job)
         self.held(0)
         self.assertLess(self.balance()["available"], 100 - price / 2)
 
@@ -76,7 +78,7 @@ class Requeued(AccountsCase):
         paid = self.balance()["available"]
         self.requeue(job)
         self.runs_again(job)
-        self.ran(job, 5)
+        self.ran(job, 10)
         self.assertEqual(self.slurm.scontrol("requeuehold", job, user=self.user).rc, 0)
         self.slurm.wait("it waits", lambda: self.slurm.state(job) == "PENDING")
         self.slurm.scancel(job, user=self.user)

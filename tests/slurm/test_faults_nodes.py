@@ -14,6 +14,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 import machine  # noqa: E402
 from case import SiteCase  # noqa: E402
+from client import launch_failed  # noqa: E402
 from libra_site import busy  # noqa: E402
 from scripts import idle_until, works_until  # noqa: E402
 from promises import expect_free, is_saved, pause, terms  # noqa: E402
@@ -107,7 +108,7 @@ class NodesLost(SiteCase):
     def begun_anew(self, job):
         """Is it running? Where slurmctld is too slow to confirm to slurmd that it is to start it, Slurm holds it, and its user lets it go."""
         found = self.slurm.job(job)
-        if re.fullmatch(r"launch.failed.requeued.held", found["Reason"]):
+        if launch_failed(found):
             self.slurm.scontrol("release", job)
         return found["JobState"] == "RUNNING"
 

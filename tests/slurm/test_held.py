@@ -123,7 +123,7 @@ class Held(AccountsCase):
         self.assertEqual(slurm.scontrol("release", job, user=self.user).rc, 0)
 
         def runs():
-            slurm.run("scontrol", "update", f"jobid={job}", "starttime=now")
+            slurm.start_now(job)
             return slurm.state(job) == "RUNNING"
 
         slurm.wait("it runs", runs)

@@ -42,8 +42,8 @@ class Tasks(NodeCase):
         self.in_group(node, job, text)
         deadline = int(re.search(r"LIBRA_DEADLINE=(\d+)\n", text)[1])
         self.assertTrue(before + 9_999 <= deadline <= after + 10_001, (before, deadline, after))
-        slurm.wait("its epilog", lambda: not slurm.group(node, job).exists())
-        self.assertTrue(slurm.entry(node, job)["ending"]["met"])
+        self.assertTrue(slurm.wait("its epilog", lambda: slurm.entry(node, job).get("ending"))["met"])
+        self.assertFalse(slurm.group(node, job).exists())
 
     def test_how_a_batch_script_ended(self):
         """The node knows, and shows it as it shows a job of its own; what its steps do is the script's business."""
@@ -103,7 +103,7 @@ class Tasks(NodeCase):
             if slurm.output(job).count("LIBRA_DEADLINE") == 2:
                 return True
             if slurm.state(job) == "PENDING" and time.monotonic() - asked[0] > 4:
-                slurm.scontrol("update", f"jobid={job}", "starttime=now")
+                slurm.start_now(job)
                 asked[0] = time.monotonic()
             return False
 

@@ -283,7 +283,7 @@ class Placing(SiteCase):
         def asked():
             self.poll()
             time.sleep(0.3)
-            answer = self.ask(1, 100, *options)
+            answer = self.slurm.sbatch(*self.terms_of(1, 100), *options)
             return answer if (answer.rc == 0) == accepted else None
         return self.slurm.wait(f"{options} {'accepted' if accepted else 'refused'}", asked)
 
