@@ -53,7 +53,8 @@ class CellCase(unittest.TestCase):
 
     def tearDown(self):
         cell = self.cell
-        cell.run("qdel", "-u", "*")
+        # Asked again where the master had no time to answer, or a job has ended meanwhile.
+        cell.wait("qdel of all jobs", lambda: not cell.jobs() or cell.run("qdel", "-u", "*").rc == 0)
         cell.wait_none("all jobs gone", cell.jobs)
         cell.wait_none("nothing left of jobs that are gone", lambda: [*cell.job_groups(), *cell.live()])
         if cell.with_libra:

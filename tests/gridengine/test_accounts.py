@@ -138,6 +138,7 @@ class Accounts(CellCase):
         price = self.price(job)
         host = self.cell.wait_running(job)
         self.assertEqual(host, "g2")
+        self.cell.wait("its processes", lambda: self.processes(job, host))
         time.sleep(3)  # what it has had
         self.cell.must("qdel", job)
         self.assertIn("(cancelled)", self.settled(job))
@@ -200,7 +201,7 @@ class Accounts(CellCase):
         end.touch()
         self.held(0)
         self.about(self.balance()["available"], 100 - 4 * each)
-        self.assertEqual(len(re.findall(rf"job {job}\.[1-4]: user:{self.user} is charged", self.cell.log())), 4)
+        self.cell.wait("all four are said to be", lambda: len(re.findall(rf"job {job}\.[1-4]: user:{self.user} is charged", self.cell.log())) == 4)
 
     def test_kills_change_no_sum(self):
         """kill -9 of the verifiers and of qmaster, while jobs run and end: each is paid for once, and no hold stays."""

@@ -153,6 +153,7 @@ class Deferred(Site):
         cell = self.cell
         job = self.fill_host("g1", "-r", "y")
         cell.wait_running(job)
+        cell.wait("its processes", lambda: self.processes(job, "g1"))
         self.assertFalse(self.is_free("g1"))
         cell.must("qhold", job, user=cell.users[0])
         cell.must("qmod", "-rj", job)

@@ -26,6 +26,7 @@ class Faults(CellCase):
         jobs = self.fill()
         for job in jobs:
             self.cell.wait_running(job)
+            self.cell.wait("it is in its group", lambda job=job: any(self.processes(job, host) for host in HOSTS))
         self.cell.kill(MASTER)
         self.cell.start_master()
         self.cell.wait("somebody judges again", lambda: "libra: refused (share)" in "".join(map(str, self.cell.qsub(*self.terms(3600, 3785)))))
