@@ -108,7 +108,7 @@ class Consumables(SiteCase):
         pbs, second = self.pbs, self.pbs.host_names[1]
         job, plain = self.accept(1, 600, "-l", "select=1:ngpus=1"), pbs.submit("-l", "select=1:ncpus=1:ngpus=2")
         self.running(job)
-        pbs.wait_state(plain, "R")
+        self.running(plain)
         pbs.kill_server()
         pbs.start_server()
         # Its hosts are unknown to it for a moment, and one may be known before the other.

@@ -59,8 +59,8 @@ class Learned(SiteCase):
     def test_the_records_are_those_of_what_was_promised(self):
         """PBS's own accounting: a job that kept to its estimate, one that did not, one that was deleted, one without terms."""
         pbs = self.pbs
-        ended = [self.accept(5, 12, script=WORKS.format(2)), self.accept(1, 5, "-l", "walltime=100", script=WORKS.format(2)), pbs.submit(script="true\n")]
         deleted = self.accept(100, 1000)
+        ended = [self.accept(5, 40, script=WORKS.format(2)), self.accept(1, 20, "-l", "walltime=100", script=WORKS.format(2)), pbs.submit(script="true\n")]
         self.running(deleted)
         for job in ended:
             pbs.wait_state(job, "F")

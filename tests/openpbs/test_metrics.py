@@ -75,9 +75,10 @@ class Metrics(case.SiteCase):
         self.assertEqual(self.gauge("libra_node_processors"), {n1: 1, n2: 1})
         # Accepted: one that will be late, one that will be in time, one that will be deleted, and three of an array.
         end = pbs.own / "late.end"
+        # That one last, as it needs more with each moment that it waits.
+        kept = self.accept(1, 600, "-l", f"select=1:host={n1}", script="true\n")
         late = self.accept(1, 5, "-l", "walltime=3600", "-l", f"select=1:host={n1}", script=idle_until(end))
         due = float(self.terms(late)["submitted"]) + 5
-        kept = self.accept(1, 600, "-l", f"select=1:host={n1}", script="true\n")
         deleted = self.accept(10, 1000, "-l", f"select=1:host={n2}")
         array = self.accept(1, 600, "-J", "1-3", "-l", f"select=1:host={n2}", script="true\n")
         self.refused(self.ask(10, 20, budget=9), "refused (budget)")

@@ -66,6 +66,7 @@ class Mpi(SiteCase):
         """Stopped in the same way, all of it; deleted while it stands still, it leaves nothing behind."""
         pbs = self.pbs
         job, run = self.job("plain")
+        self.running(job)
         pbs.wait("it gets on", lambda: run.rounds() > 0)
 
         def ranks():

@@ -125,6 +125,7 @@ class Suspended(Suspending):
         job, _ = self.begins_before(first, "never")
         pbs.qdel(job)
         self.gone_on(first)
+        pbs.wait("it could stand still once more", self.could_begin_before)
         job, done = self.begins_before(first, "done")
         pbs.qdel(first)
         pbs.wait_state(first, "F")
@@ -148,6 +149,7 @@ class Suspended(Suspending):
         pbs.qdel(job)
         pbs.must("qsig", "-s", "resume", first)
         pbs.wait_job(first, "runs", lambda found: found.get("substate") == "42")
+        pbs.wait("it could stand still", self.could_begin_before)
         job, done = self.begins_before(first, "done")
         # Let go on by hand, it stands still again.
         pbs.must("qsig", "-s", "resume", first)
@@ -281,9 +283,18 @@ class Due(Suspending):
         pbs, host = self.pbs, self.host
         first, enough = self.works()
         done = self.file("done")
-        job = self.taken(self.all_of_it(20, deadline=HOUR // 2, script=busy_until(done)))
-        self.begun(job)
-        pbs.wait_state(first, "S")
+
+        def stands_still(estimate):
+            """For one whose estimate is not used by the time that it is seen."""
+            job = self.taken(self.all_of_it(estimate, deadline=HOUR // 2, script=busy_until(done)))
+            self.begun(job)
+            if pbs.qstat(first)["job_state"] == "S":
+                return job
+            pbs.qdel(job)
+            pbs.wait_state(job, "F")
+            return None
+
+        job = pbs.in_time("a job of so short an estimate", stands_still, (20, 100))
         self.gone_on(first)
         self.assertEqual(pbs.qstat(job)["job_state"], "R")
         pbs.wait("it has its processors", lambda: self.quota(first, host) >= 2.0)

@@ -155,6 +155,7 @@ class WithoutTerms(SiteCase):
         pbs = self.pbs
         job, file = self.begin("forgotten", "-l", f"host={pbs.host_names[0]}")
         host, left = self.host(job), int(pathlib.Path(f"{file}.left").read_text())
+        pbs.wait_started(job)
         pbs.kill_mom(host)
         pbs.qdel("-Wforce", job)
         pbs.wait_state(job, "F")
