@@ -115,12 +115,11 @@ class Classes(SiteCase):
 
     def test_an_array_and_two_nodes(self):
         """A whole processor for each slot, wherever it is."""
-        answer = self.slurm.sbatch("--sla-class=immediate", f"--estimate={HOUR}", "--budget=1000000", "-N", 2, "-n", 4, script=idle_until(self.enough))
+        answer = self.slurm.sbatch("--sla-class=immediate", f"--estimate={HOUR}", "--budget=1000000", "-N", 2, "-n", 4, script=f"srun sh -c '{idle_until(self.enough).strip()}'\n")
         self.assertIn("accepted: 4 whole processors on ", answer.err)
         job = self.taken(answer)
         self.started(job)
         for node in self.slurm.nodes:
-            self.slurm.wait(f"its cgroup on {node}", lambda node=node: self.slurm.group(node, job).exists())
             self.assertGreaterEqual(self.quota(job, node), 2.0, "all of its processors: without a cap they are as many")
         self.refused(self.whole("deadline", "--sla-deadline=100h"), "refused (share)")
 

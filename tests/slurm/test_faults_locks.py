@@ -188,15 +188,18 @@ class SilentController(SiteCase):
             unanswered = f"prolog: job {job} is not held to its share: slurmctld did not say in time"
             try:
                 slurm.wait("its prolog had no answer", lambda: unanswered in slurm.log(node), patience=60)
+                return job
             except TimeoutError:
-                return None
-        return job
+                pass
+        slurm.scancel(job)
+        return None
 
     def test_a_job_begins_when_it_answers(self):
         """On all processors, as any job with a share, whatever Slurm had picked when its first process began to wait."""
         slurm, (node,) = self.slurm, self.slurm.nodes
         end = slurm.directory / "silent.end"
-        job = next(filter(None, (self.begun_unanswered(WHERE + idle_until(end)) for _ in range(3))))
+        job = next(filter(None, (self.begun_unanswered(WHERE + idle_until(end)) for _ in range(3))), None)
+        self.assertIsNotNone(job, "slurmd was told something else, three times")
         self.started(job)
         self.assertAlmostEqual(self.quota(job, node), 0.3, delta=0.02)
         [places] = slurm.wait("it has said where it runs", lambda: re.findall(r"^\s*([\d,-]+)$", slurm.output(job), re.MULTILINE))

@@ -22,7 +22,7 @@ import machine  # noqa: E402
 from cluster import Cluster, slurm_version  # noqa: E402
 from libra_site import ACCOUNTING, CPU, plugin, program  # noqa: E402
 
-TERMS = ["--estimate=20", "--sla-deadline=200", "--budget=1000"]
+TERMS = ["--estimate=20", "--sla-deadline=600", "--budget=1000"]
 # A plugin that slurmctld would ask, built for VERSION, which calls what Slurm may not have.
 OTHER = """
 #include <stdint.h>

@@ -66,7 +66,8 @@ class Suspended(Suspending):
         first, enough = self.works()
         self.gets_on(first, node)
         job, done = self.begins_before(first, "done")
-        # The other one has both processors, and the first one does nothing.
+        # The other one has both processors, and the first one does nothing, once slurmd has been told.
+        slurm.wait("it is stopped", lambda: mpi.states(self.processes(first, node)) == {"T"})
         still = self.used(first, node)
         slurm.wait("it has whole processors", lambda: self.quota(job, node) >= 2.0)
         self.gets_on(job, node)

@@ -168,6 +168,7 @@ class Arrays(SiteCase):
         self.assertEqual(slurm.scancel(jobs[1], user=slurm.users[0]).rc, 0)
         answer = slurm.wait("the share of the cancelled task", lambda: (answer := self.ask(600, 1000)).rc == 0 and answer)
         self.assertEqual(self.running(answer.out)["NodeList"], freed)
+        slurm.wait_ended(jobs[1])
         self.assertEqual([slurm.state(job) for job in jobs], ["RUNNING", "CANCELLED", "RUNNING"])
 
     def test_requeue_of_a_task(self):

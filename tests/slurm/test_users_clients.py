@@ -15,6 +15,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 from case import BAD_OPTION, SiteCase  # noqa: E402
 
+# However long it takes a busy machine to start some steps: Slurm would end a job at its deadline, to the minute.
+LONG = "--time=30"
 SHOW = "echo $SLURMD_NODENAME $SLURM_JOB_ID; cat /proc/self/cgroup"
 
 
@@ -29,20 +31,20 @@ class Clients(SiteCase):
     def test_srun(self):
         """The command's output alone is on standard output; it runs in the job's cgroup; a refusal is exit status 1, a bad value 255."""
         slurm, node = self.slurm, self.slurm.nodes[0]
-        done = slurm.srun(*self.terms_of(10, 20, 15), "sh", "-c", SHOW)
+        done = slurm.srun(*self.terms_of(10, 20, 15), LONG, "sh", "-c", SHOW)
         self.assertEqual(done.rc, 0, done.err)
         self.assertIn(f"srun: libra: accepted: 52.5 % of a processor on {node}, finished in 20 s at the latest, for 10.5 of 15 credits\n", done.err)
         where, job = done.out.split()[:2]
         self.assertEqual(where, node)
         self.in_group(done.out, node, job)
-        self.assertEqual(slurm.srun(*self.terms_of(10, 20), "sh", "-c", "exit 7").rc, 7)
+        self.assertEqual(slurm.srun(*self.terms_of(10, 20), LONG, "sh", "-c", "exit 7").rc, 7)
         self.refused(slurm.srun(*self.terms_of(10, 20, 9), "true"), "srun: error: libra: refused (budget)", "accepted now would be: --budget=10.5")
         self.refused(slurm.srun(*self.terms_of("ten", 20), "true"), "libra: --estimate=ten: ", status=BAD_OPTION)
 
     def test_salloc(self):
         """Its steps are in the job's cgroup, and pay nothing more."""
         slurm, node = self.slurm, self.slurm.nodes[0]
-        done = slurm.salloc(*self.terms_of(10, 20, 15), "sh", "-c", f"srun sh -c '{SHOW}'; srun true; squeue -h -o %A")
+        done = slurm.salloc(*self.terms_of(10, 20, 15), LONG, "sh", "-c", f"srun sh -c '{SHOW}'; srun true; squeue -h -o %A")
         self.assertEqual(done.rc, 0, done.err)
         self.assertIn("salloc: libra: accepted: 52.5 % of a processor on ", done.err)
         self.assertEqual(done.err.count("libra: "), 1)
@@ -54,7 +56,7 @@ class Clients(SiteCase):
 
     def test_steps_of_a_batch_job(self):
         slurm, node = self.slurm, self.slurm.nodes[0]
-        job = self.accept(10, 20, script=f"srun sh -c '{SHOW}'\nsrun --overlap true && echo all\n")
+        job = self.accept(10, 20, LONG, script=f"srun sh -c '{SHOW}'\nsrun --overlap true && echo all\n")
         self.assertEqual(slurm.wait_ended(job)["JobState"], "COMPLETED")
         self.in_group(slurm.output(job), node, job)
         self.assertIn("all\n", slurm.output(job))
@@ -64,7 +66,7 @@ class Clients(SiteCase):
         """srun -N2, and sbatch -N2 with srun in it: a task on each, capped there."""
         slurm = self.slurm
         one, two = slurm.nodes[:2]
-        done = slurm.srun(*self.terms_of(10, 20), "-N2", "-l", "sh", "-c", SHOW)
+        done = slurm.srun(*self.terms_of(10, 20), LONG, "-N2", "-l", "sh", "-c", SHOW)
         self.assertEqual(done.rc, 0, done.err)
         self.assertIn(f"accepted: 52.5 % of each of 2 processors on {one} and {two}, finished in 20 s at the latest, for 21 of 1000 credits", done.err)
         job = re.search(r" (\d+)\n", done.out)[1]
@@ -84,10 +86,10 @@ class Clients(SiteCase):
     def test_tasks_on_nodes_of_one_processor(self):
         """-n 3: one task on each of three nodes."""
         slurm = self.slurm
-        done = slurm.srun(*self.terms_of(10, 20), "-n3", "sh", "-c", "echo $SLURMD_NODENAME")
+        done = slurm.srun(*self.terms_of(10, 20), LONG, "-n3", "sh", "-c", "echo $SLURMD_NODENAME")
         self.assertEqual((done.rc, sorted(done.out.split())), (0, slurm.nodes), done.err)
         self.clear()
-        job = self.accept(10, 20, "-n3", script="srun sh -c 'echo $SLURMD_NODENAME'\n")
+        job = self.accept(10, 20, LONG, "-n3", script="srun sh -c 'echo $SLURMD_NODENAME'\n")
         slurm.wait_ended(job)
         self.assertEqual(sorted(slurm.output(job).split()), slurm.nodes)
 

@@ -150,7 +150,7 @@ class Web(SiteCase):
         user.submit(script=drive.lines("#SBATCH --wait\necho begun; sleep 1000\n"), name="waits", directory=str(self.home), **{**TERMS, "deadline": "6000"})
         self.assertLess(time.monotonic() - began, 900)  # the job goes on for longer
         user.wait_output("begun")
-        self.assertEqual(len(self.slurm.booked()), 1)
+        self.slurm.wait("it is in the book", lambda: len(self.slurm.booked()) == 1)
 
     def test_silent_controller(self):
         """slurmctld says nothing for a while, and has the job afterwards: the page does not say that it has not."""
