@@ -85,8 +85,25 @@ def place():
 def take(processors, stack):
     """Wait until nothing else runs than measurements, and so many of the machine's two processors are nobody's; theirs until the stack is closed."""
     stack.enter_context(quiet())
-    for wanted in [[name] for name in PROCESSORS] if processors > 1 else [PROCESSORS]:
-        stack.enter_context(wait("a processor to measure on", wanted, fcntl.LOCK_EX))
+    if processors > 1:
+        stack.enter_context(all_of(PROCESSORS))
+    else:
+        stack.enter_context(wait("a processor to measure on", PROCESSORS, fcntl.LOCK_EX))
+
+
+def all_of(names, patience=PATIENCE):
+    """These locks, in a moment in which nobody has one of them: whoever had the first and waited for the second would keep it from those who need only one."""
+    deadline = time.monotonic() + patience
+    with limits.paused():
+        while True:
+            with contextlib.ExitStack() as some:
+                if all((file := attempt(name, fcntl.LOCK_EX)) and some.enter_context(file) for name in names):
+                    return some.pop_all()
+            if ENDING.is_set():
+                raise InterruptedError("ended while waiting for all processors")
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"after {patience} s still not: all processors, to measure on; who holds {DIRECTORY / names[0]} is shown by 'fuser -v'")
+            time.sleep(0.5)
 
 
 def quiet(patience=PATIENCE):
