@@ -65,13 +65,19 @@ class Programs:
             time.sleep(min(max(SOON, waited / 4), LATE))
 
     def wait_none(self, what, left, patience=180.0):
-        """Ask until nothing is left: for so long without a change, as on a busy machine it takes many jobs minutes to end."""
-        before = left()
-        while before:
+        """Ask what is left until it is nothing; patient anew each time that it is less, as on a busy machine many jobs take minutes to end."""
+        found = left()
+
+        def is_less():
+            nonlocal found
+            before, found = len(found), left()
+            return len(found) < before
+
+        while found:
             try:
-                before = self.wait(what, lambda: (found := left()) != before and [found], patience)[0]
+                self.wait(what, is_less, patience)
             except TimeoutError as late:
-                raise TimeoutError(f"{late}; there is {before}") from None
+                raise TimeoutError(f"{late}; there is {found}") from None
 
     @staticmethod
     def in_time(what, attempt, times=(10, 60, 150)):

@@ -53,9 +53,15 @@ class CellCase(unittest.TestCase):
 
     def tearDown(self):
         cell = self.cell
-        # Asked again where the master had no time to answer, or a job has ended meanwhile.
-        cell.wait("qdel of all jobs", lambda: not cell.jobs() or cell.run("qdel", "-u", "*").rc == 0)
-        cell.wait_none("all jobs gone", cell.jobs)
+
+        def left():
+            """Deleted as often as they are there: the master may have had no time to answer."""
+            found = cell.jobs()
+            if found:
+                cell.run("qdel", "-u", "*")
+            return found
+
+        cell.wait_none("all jobs gone", left)
         cell.wait_none("nothing left of jobs that are gone", lambda: [*cell.job_groups(), *cell.live()])
         if cell.with_libra:
             for host in HOSTS:

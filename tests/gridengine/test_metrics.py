@@ -35,7 +35,7 @@ class Metrics(CellCase):
         self.cell.wait("metrics are written", lambda: self.files.written() > now)
 
     def grown(self, before):
-        """What was counted since `before`, in the totals; the history says the same."""
+        """What was counted since `before`, in the totals."""
         self.written()
         now = self.files.counts()
         refused = {reason: count - before.get("refused", {}).get(reason, 0) for reason, count in now.get("refused", {}).items()}
@@ -43,6 +43,7 @@ class Metrics(CellCase):
         return {key: count for key, count in {**grown, "refused": {k: v for k, v in refused.items() if v}}.items() if count}
 
     def counted(self, before, **expected):
+        """Wait until this was counted since `before`; the history says the same."""
         grown = {}
 
         def is_it():

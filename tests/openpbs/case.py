@@ -84,9 +84,14 @@ class SiteCase(unittest.TestCase):
     def clear(self):
         """Delete all jobs, and wait until the hosts are rid of them."""
         pbs = self.pbs
-        alive = lambda: {job: record.get("job_state") for job, record in pbs.jobs().items() if record.get("job_state") != "F"}  # noqa: E731
-        # Asked again where the server had no time to answer, or a job has ended meanwhile.
-        pbs.wait("qdel of all jobs", lambda: not (jobs := alive()) or pbs.qdel("-Wforce", *jobs).rc == 0)
+
+        def alive():
+            """Deleted as often as they are there: the server may have had no time to answer."""
+            found = {job: record.get("job_state") for job, record in pbs.jobs().items() if record.get("job_state") != "F"}
+            if found:
+                pbs.qdel("-Wforce", *found)
+            return found
+
         pbs.wait_none("all jobs gone", alive)
         pbs.wait_none("all shares free and all cgroups gone",
                       lambda: [*pbs.cgroups(), *pbs.groups_without_terms(), *(f"{host} {taken}" for host, taken in pbs.committed().items() if taken)])

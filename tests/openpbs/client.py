@@ -75,9 +75,12 @@ class Commands(commands.Programs):
         return result.out
 
     def jobs(self, *ids, subjobs=False):
-        """{id: attributes} of the jobs the server knows, finished ones included."""
-        result = self.run("qstat", "-x", "-f", "-w", *(["-t"] if subjobs else []), *ids)
-        return attributes(result.out)
+        """{id: attributes} of the jobs the server knows, finished ones included. All of them it has to list: no answer does not say that there are none."""
+        def listed():
+            result = self.run("qstat", "-x", "-f", "-w", *(["-t"] if subjobs else []), *ids)
+            return result if ids or result.rc == 0 else None
+
+        return attributes(self.wait("the server lists its jobs", listed).out)
 
     def qstat(self, job):
         """A job's attributes, {} if the server does not know it."""

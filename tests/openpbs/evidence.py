@@ -5,6 +5,8 @@ Asked while the cluster is still there, before the test takes down what it made.
 
 import re
 
+from client import attributes
+
 MOST_JOBS, MOST_LINES, MOST_BEFORE = 3, 40, 12
 FAULT = "fault in libra_"
 # Of a daemon that was started anew meanwhile, or a host that was not there.
@@ -23,7 +25,7 @@ def said(pbs, text):
     """Lines about the jobs that the failure names, else about those that have not ended, else about the last one."""
     if pbs.directory is None or not pbs.directory.exists():
         return []
-    known = pbs.jobs()
+    known = attributes(pbs.run("qstat", "-x", "-f", "-w").out)  # whatever there is: the server may be gone
     chosen = [job for job in dict.fromkeys(re.findall(r"\b\d+(?:\[\d*\])?\.[\w-]+", text)) if job in known or "[" in job]
     chosen = chosen or [job for job, has in known.items() if has.get("job_state") not in ("F", "X")] or list(known)[-1:]
     logs = {what: pbs.log(what).splitlines() for what in ("server", *pbs.host_names, "sched")}

@@ -292,6 +292,8 @@ class Due(Suspending):
                 return job
             pbs.qdel(job)
             pbs.wait_state(job, "F")
+            self.gone_on(first)
+            pbs.wait("it could stand still once more", self.could_begin_before)
             return None
 
         job = pbs.in_time("a job of so short an estimate", stands_still, (20, 100))

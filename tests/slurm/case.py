@@ -132,7 +132,7 @@ class SiteCase(unittest.TestCase):
         return self.slurm.submit(*self.terms_of(estimate, deadline, budget), *more, **options)
 
     def ask(self, estimate, deadline, *more, budget=1000, **options):
-        """Submit a job; sbatch's answer."""
+        """Submit a job; sbatch's answer, once nodes take jobs."""
         return self.slurm.judged(*self.terms_of(estimate, deadline, budget), *more, **options)
 
     def runs_again(self, job, where=lambda: True, patience=180):
@@ -201,14 +201,23 @@ class SiteCase(unittest.TestCase):
         def text():
             with contextlib.suppress(FileNotFoundError):
                 return file.read_text()
-            if self.slurm.state(job) in ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT"):
-                raise Gone(f"{job} has ended while it was measured")
+            self.has_not_ended(job)
             return None
         return int(self.slurm.wait(f"cgroup of {job} on {node}", text)) / 1e9
 
+    def has_not_ended(self, job):
+        if self.slurm.state(job) in ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT"):
+            raise Gone(f"{job} has ended while it was measured")
+
     def quota(self, job, node):
-        """Processors that a job's cgroup may use, once it has a process in it, which Slurm says is running before; inf without a cap."""
-        self.slurm.wait(f"a process of {job} in its cgroup on {node}", lambda: self.processes(job, node))
+        """Processors that a job's cgroup may use; inf without a cap. Slurm says RUNNING earlier, so its first process there is waited for."""
+        def begun():
+            if found := self.processes(job, node):
+                return found
+            self.has_not_ended(job)
+            return None
+
+        self.slurm.wait(f"a process of {job} in its cgroup on {node}", begun)
         quota, period = (int((self.slurm.group(node, job) / f"cpu.cfs_{what}_us").read_text()) for what in ("quota", "period"))
         return quota / period if quota > 0 else float("inf")
 

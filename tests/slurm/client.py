@@ -72,11 +72,12 @@ class Commands(commands.Programs):
     def run(self, *argv, **options):
         """On a machine with many times more work than processors slurmctld may hang up on a command before it has read what is asked. Slurm's commands do not
         outlive that (SIGPIPE), and nothing was done: it is run again, for as long as it takes slurmctld to listen."""
-        def listened():
-            result = super(Commands, self).run(*argv, **options)
-            return None if argv[0] in RUN_AGAIN and result.rc == -signal.SIGPIPE else result
-
-        return self.wait(f"slurmctld listens to {' '.join(map(str, argv))}", listened)
+        begun = time.monotonic()
+        while True:
+            result = super().run(*argv, **options)
+            if result.rc != -signal.SIGPIPE or argv[0] not in RUN_AGAIN or time.monotonic() > begun + 180:
+                return result
+            time.sleep(0.5)
 
     # ---- submitting
 
@@ -153,7 +154,7 @@ class Commands(commands.Programs):
     # ---- waiting
 
     def start_now(self, job):
-        """Have a requeued job start that Slurm lets wait for two minutes, or holds."""
+        """Start a requeued job now: Slurm would let it wait for two minutes, or holds it."""
         self.scontrol(*(["release", job] if launch_failed(self.job(job)) else ["update", f"jobid={job}", "starttime=now"]))
 
     def wait_state(self, job, *states, patience=180.0):

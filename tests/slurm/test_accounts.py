@@ -253,8 +253,7 @@ class Accounts(AccountsCase):
         job = self.accept(4, 8, "--time=10", budget=50, script=script)
         price = float(self.commitment(job)["price"])
         self.running(job)
-        self.slurm.wait("requeued", lambda: self.slurm.state(job) == "PENDING")
-        self.runs_again(job)
+        self.runs_again(job, lambda: self.slurm.job(job)["Restarts"] == "1")
         self.held(0)
         self.about(self.balance()["available"], 100 - price)
 

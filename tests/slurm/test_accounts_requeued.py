@@ -32,8 +32,8 @@ class Requeued(AccountsCase):
         self.assertEqual(answer.rc, 0, answer.err)
         slurm.wait("it is queued again", lambda: slurm.run("squeue", "-h", "-t", "PD,R", "-j", job).out.strip())
 
-    def runs_again(self, job):
-        """Without waiting for it as long as Slurm does."""
+    def runs_once_more(self, job):
+        """A job that was requeued by `requeue`, a while after it had ended: it may start at once. An array has a task that runs."""
         def runs():
             if self.slurm.run("squeue", "-h", "-t", "R", "-j", job).out.strip():
                 return True
@@ -51,8 +51,7 @@ class Requeued(AccountsCase):
         job = self.accept(4, 8, "--time=10", budget=50, script=script)
         price = float(self.commitment(job)["price"])
         self.running(job)
-        self.slurm.wait("requeued", lambda: self.slurm.state(job) == "PENDING")
-        self.runs_again(job)
+        self.runs_again(job, lambda: self.slurm.job(job)["Restarts"] == "1")
         self.held(0)
         self.assertLess(self.balance()["available"], 100 - price / 2)
 
@@ -64,7 +63,7 @@ class Requeued(AccountsCase):
         self.held(0)
         paid = self.balance()["available"]
         self.requeue(f"{job}_1")
-        self.runs_again(f"{job}_1")
+        self.runs_once_more(f"{job}_1")
         self.held(each)
         end.touch()
         self.held(0)
@@ -77,7 +76,7 @@ class Requeued(AccountsCase):
         self.held(0)
         paid = self.balance()["available"]
         self.requeue(job)
-        self.runs_again(job)
+        self.runs_once_more(job)
         self.ran(job, 10)
         self.assertEqual(self.slurm.scontrol("requeuehold", job, user=self.user).rc, 0)
         self.slurm.wait("it waits", lambda: self.slurm.state(job) == "PENDING")
@@ -97,7 +96,7 @@ class Requeued(AccountsCase):
         slurm.wait("it is told so", lambda: "libra: runs once more without a promise" in slurm.job(job).get("Comment", ""))
         self.assertTrue(slurm.job(job)["AdminComment"].startswith("libra-nothing:"))
         self.assertEqual(slurm.scontrol("release", job, user=self.user).rc, 0)
-        self.runs_again(job)
+        self.runs_once_more(job)
         self.assertNotIn(job, slurm.booked())
         self.assertEqual([one for one in slurm.live() if one.endswith(f" {job}")], [])
         slurm.scancel(job)

@@ -32,7 +32,7 @@ class Site(Suspending):
         return answer.out
 
     def immediate(self, slots, *more, **options):
-        return self.slurm.sbatch("--sla-class=immediate", f"--estimate={HOUR}", "--budget=1000000000", "-n", 1, "-c", slots, *more, **options)
+        return self.slurm.judged("--sla-class=immediate", f"--estimate={HOUR}", "--budget=1000000000", "-n", 1, "-c", slots, *more, **options)
 
 
 class Aroma(Site):

@@ -31,7 +31,7 @@ class Classes(SiteCase):
 
     def whole(self, sla_class, *more, estimate=HOUR, script=None):
         """A job of a whole processor on the first node, which works until it is told; sbatch's answer."""
-        return self.slurm.sbatch(f"--sla-class={sla_class}", f"--estimate={estimate}", "--budget=1000000", "-n", 1, "-w", self.slurm.nodes[0], *more,
+        return self.slurm.judged(f"--sla-class={sla_class}", f"--estimate={estimate}", "--budget=1000000", "-n", 1, "-w", self.slurm.nodes[0], *more,
                                  script=script or works_until(self.enough))
 
     def taken(self, answer):
@@ -115,7 +115,7 @@ class Classes(SiteCase):
 
     def test_an_array_and_two_nodes(self):
         """A whole processor for each slot, wherever it is."""
-        answer = self.slurm.sbatch("--sla-class=immediate", f"--estimate={HOUR}", "--budget=1000000", "-N", 2, "-n", 4, script=f"srun sh -c '{idle_until(self.enough).strip()}'\n")
+        answer = self.slurm.judged("--sla-class=immediate", f"--estimate={HOUR}", "--budget=1000000", "-N", 2, "-n", 4, script=f"srun sh -c '{idle_until(self.enough).strip()}'\n")
         self.assertIn("accepted: 4 whole processors on ", answer.err)
         job = self.taken(answer)
         self.started(job)
@@ -163,7 +163,7 @@ class Classes(SiteCase):
                 [found] = re.findall(r"libra-quote: (\{.*\})", question)
                 quote = json.loads(found)
                 self.assertEqual((quote["accepted"], quote["class"], quote["class_line"]), (True, sla_class, line))
-                job = self.taken(slurm.sbatch(*terms, *options, script=idle_until(self.enough)))
+                job = self.taken(slurm.judged(*terms, *options, script=idle_until(self.enough)))
                 self.assertEqual(self.commitment(job).get("class", "deadline"), sla_class)
                 self.clear()
         self.refused(slurm.sbatch(*terms, "-p", "urgent", "--hold"), "class=immediate starts at once",

@@ -170,11 +170,11 @@ class ControllerKilled(SiteCase):
         slurm = self.slurm
         with concurrent.futures.ThreadPoolExecutor(8) as pool:
             slurm.kill_controller()
-            asked = [pool.submit(self.judged, *terms(0.02, slurm.nodes[number % 4])) for number in range(4)]
+            asked = [pool.submit(self.slurm.judged, *terms(0.02, slurm.nodes[number % 4])) for number in range(4)]
             time.sleep(1.5)
             starting = pool.submit(slurm.start_controller)
             for number in range(20):
-                asked.append(pool.submit(self.judged, *terms(0.02, slurm.nodes[number % 4])))
+                asked.append(pool.submit(self.slurm.judged, *terms(0.02, slurm.nodes[number % 4])))
                 time.sleep(0.1)
             starting.result()
             answers = [one.result() for one in asked]
@@ -183,14 +183,6 @@ class ControllerKilled(SiteCase):
         self.assertEqual(set(holding(slurm)), {one.out for one in answers})
         expect_free(self, slurm, dict.fromkeys(slurm.nodes, 1 - 6 * 0.02))
         print(f"{sum('sleeping and retrying' in one.err for one in answers)} of 24 were asked to try again", file=sys.stderr)
-
-    def judged(self, *arguments):
-        """sbatch's answer, once all nodes have reported to a slurmctld that starts."""
-        def answered():
-            answer = self.slurm.sbatch(*arguments)
-            return None if "no node takes new jobs now" in answer.err else answer
-
-        return self.slurm.wait("nodes that answer", answered)
 
     def test_taken_out_and_put_back(self):
         """A slurmctld without the plugin keeps what is committed; with it again the book is as before."""

@@ -89,7 +89,7 @@ class Submitting(SiteCase):
         for node in self.slurm.nodes[1:]:
             self.accept(90, 100, "-w", node)
         terms = [*self.terms_of(40, 100), "-N2"]
-        text = self.refused(self.slurm.sbatch(*terms), "libra: refused (nodes)")
+        text = self.refused(self.slurm.judged(*terms), "libra: refused (nodes)")
         self.assertEqual(self.take(text, "-N", *terms), ["-N", "1", "-n", "1", "--estimate=80"])
         self.clear()
         for node in self.slurm.nodes[1:]:
@@ -134,8 +134,8 @@ class Submitting(SiteCase):
     def test_lines_in_the_script(self):
         """#SBATCH lines are options; the command line wins."""
         script = "#!/bin/sh\n#SBATCH --estimate=10 --sla-deadline=20\n#SBATCH --budget=9\nsleep 1000\n"
-        self.refused(self.slurm.sbatch(script=script), "refused (budget): the job costs 10.5 credits; the budget is 9")
-        answer = self.slurm.sbatch("--budget=11", script=script)
+        self.refused(self.slurm.judged(script=script), "refused (budget): the job costs 10.5 credits; the budget is 9")
+        answer = self.slurm.judged("--budget=11", script=script)
         self.assertEqual(answer.rc, 0, answer.err)
         self.assertIn("for 10.5 of 11 credits", answer.err)
         self.assertEqual(self.commitment(answer.out)["budget"], "11")

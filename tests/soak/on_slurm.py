@@ -141,7 +141,8 @@ class OnSlurm(Parts):
         for name in self.due(self.resume_later):
             self.scontrol("resume", name)
         for name in self.due(self.hurry):
-            self.scontrol("update", f"jobid={name}", "starttime=now")
+            with contextlib.suppress(commands.CommandFailed, subprocess.TimeoutExpired):
+                self.cluster.start_now(name)
 
     # ---- what there is
 
