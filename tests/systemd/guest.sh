@@ -190,7 +190,7 @@ used() { awk '$1 == "usage_usec" { print $2 }' "$1/cpu.stat"; }
 # shared GROUP GROUP: what two busy jobs use is as their caps are; longer where the machine is busy
 shared() {
     local seconds first second
-    for seconds in 5 10 20 40; do
+    for seconds in 5 10 20 40 40 40 40 40 40 40 40 40 40 40 40; do
         first=$(used "$1") second=$(used "$2")
         sleep $seconds
         first=$(($(used "$1") - first)) second=$(($(used "$2") - second))

@@ -49,6 +49,9 @@ ExecStart=/bin/bash -c 'mount -t hostfs -o "sync,$(sed "s/.*libra_shared=\\([^ ]
 [Install]
 WantedBy=multi-user.target
 END
+    # Whatever boots here shares a slow processor with all the rest.
+    mkdir -p "$dir/etc/systemd/system.conf.d"
+    printf '[Manager]\nDefaultTimeoutStartSec=15min\nDefaultTimeoutStopSec=15min\n' >"$dir/etc/systemd/system.conf.d/patience.conf"
     quietly inside "$dir" systemctl enable address checks
     # Neither terminals nor updates; and this kernel has all that it has in itself.
     quietly inside "$dir" systemctl mask systemd-modules-load getty.target systemd-networkd-wait-online.service apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer e2scrub_all.timer
