@@ -121,6 +121,12 @@ impl Hosts {
             site.done(words);
         }
         site.serve();
+        // It listens there a moment later.
+        let begun = Instant::now();
+        while TcpStream::connect(&address).is_err() {
+            assert!(begun.elapsed() < Duration::from_secs(300), "no service");
+            std::thread::sleep(Duration::from_millis(10));
+        }
         let hosts = Hosts {
             site,
             munged,

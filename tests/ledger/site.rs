@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
@@ -157,7 +158,10 @@ impl Site {
 
     fn wait_for_service(&self) {
         let begun = Instant::now();
-        while std::os::unix::net::UnixStream::connect(self.path("run/socket")).is_err() {
+        let socket = self.path("run/socket");
+        // Everybody may connect a moment later than there is somebody who listens.
+        let is_for_all = || fs::metadata(&socket).is_ok_and(|file| file.mode() & 0o777 == 0o666);
+        while UnixStream::connect(&socket).is_err() || !is_for_all() {
             assert!(begun.elapsed() < Duration::from_secs(300), "no service");
             std::thread::sleep(Duration::from_millis(10));
         }

@@ -44,6 +44,7 @@ def main(directory):
     agent = host.start()
     try:
         wait("the agent answers", host.up)
+        wait("it leads", lambda: host.leader() == agent.pid)
         # Runs for longer than its share allows at once, so that the kernel has to hold it: its share is small, as on a busy machine it gets little. Its deadline
         # is days away.
         busy = "import time\nwhile time.process_time() < 0.2: pass"
@@ -110,6 +111,7 @@ def main(directory):
         for connection in idle:
             connection.close()
 
+        wait("the history has that job, too", lambda: total()["accepted"] == 4)
         second = host.start("--metrics", f"127.0.0.1:{host.port}")
         wait("it has tried", lambda: "cannot listen" in second.log.read_text())
         wait("it goes through its rounds", lambda: "waiting to take over" in second.log.read_text())

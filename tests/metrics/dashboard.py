@@ -77,7 +77,7 @@ def rules():
 
 def panels():
     for panel in json.loads(DASHBOARD.read_text())["panels"]:
-        expressions = [target["expr"].replace("$system", ".*").replace("$__rate_interval", "1m") for target in panel["targets"]]
+        expressions = [target["expr"].replace("$system", ".*").replace("$__rate_interval", "10m") for target in panel["targets"]]
         yield panel, expressions
 
 
@@ -116,7 +116,7 @@ def main(directory):
         check("a job is in time", host.run("deadline=30000,budget=9900,estimate=1000", "true").returncode == 0)
         check("a job is late", "missed its deadline" in host.run("deadline=0.4,budget=10,estimate=0.2", "sleep", "1").stderr)
         check("a job is refused", host.run("deadline=9,budget=1,estimate=1", "true").returncode == 3)
-        wait("Prometheus has seen them", lambda: prometheus.has('sum(increase(libra_submissions_refused_total[1m])) > 0 and sum(increase(libra_jobs_ended_total[1m])) > 1'))
+        wait("Prometheus has seen them", lambda: prometheus.has('sum(increase(libra_submissions_refused_total[10m])) > 0 and sum(increase(libra_jobs_ended_total[10m])) > 1'))
         look(prometheus, "with jobs", EMPTY_ON_A_HOST)
         wait("an alert says that a job was late", lambda: "LibraPromiseMissed" in prometheus.alerts("firing"))
         firing = prometheus.alerts("firing")

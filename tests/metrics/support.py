@@ -67,6 +67,12 @@ class Host:
         agent.log = log
         return agent
 
+    def leader(self):
+        """Number of the process that runs the control loop."""
+        with contextlib.suppress(FileNotFoundError, ValueError):
+            return int((self.directory / "registry/leader").read_text())
+        return None
+
     def run(self, terms, *command):
         return subprocess.run([LIBRA, "--config", self.config, "run", "-W", terms, "--", *command], capture_output=True, text=True)
 

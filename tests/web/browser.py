@@ -57,7 +57,7 @@ class Browser:
             os.killpg(self.process.pid, signal.SIGKILL)
         except ProcessLookupError:
             pass
-        self.process.wait(10)
+        self.process.wait(180)
         os.close(self.write)
         os.close(self.read)
 

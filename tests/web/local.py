@@ -58,6 +58,13 @@ class Local:
     def jobs(self):
         return json.loads(self.command("status", "--json", "--system", "local").stdout)["jobs"]
 
+    def wait_running(self):
+        """A job's page is there as soon as it is accepted; that it runs is written down after it has begun."""
+        end = time.monotonic() + 180
+        while not [job for job in self.jobs() if job["phase"] == "running"]:
+            assert time.monotonic() < end, self.jobs()
+            time.sleep(0.1)
+
     def end(self):
         for job in self.jobs():
             if job["phase"] != "ended":
@@ -85,7 +92,7 @@ def price_moves(user, local):
     before = float(page.evaluate(price))
     page.evaluate("document.getElementById('slider').focus()")
     page.key("Home")
-    page.wait(f"document.querySelector('#verdict .price') && {price} !== '{page.evaluate(price)}' || document.querySelector('#verdict .verdict.bad')")
+    page.wait(f"document.querySelector('#verdict .price') && Number({price}) !== {before} || document.querySelector('#verdict .verdict.bad')")
     deadline = page.evaluate("document.querySelector('[name=deadline]').value")
     assert deadline.startswith("1h"), deadline
     for _ in range(30):
@@ -456,7 +463,7 @@ def main(libra, pictures):
                     key = jobs_outlive_the_page(user, local)
                 # The page has ended; the job has not.
                 try:
-                    assert [job for job in local.jobs() if job["phase"] == "running"], local.jobs()
+                    local.wait_running()
                     (local.work / "page-is-gone").touch()
                     with local.web() as web:
                         user = drive.User(page, web, pictures)

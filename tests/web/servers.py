@@ -48,7 +48,7 @@ class Server:
             self.process.wait(180)
         except subprocess.TimeoutExpired:
             self.process.kill()
-            self.process.wait(10)
+            self.process.wait(180)
             raise
 
 

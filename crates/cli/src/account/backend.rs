@@ -271,14 +271,14 @@ mod tests {
     use super::*;
     use std::os::unix::net::UnixListener;
 
-    /// What somebody else than the service does with a question.
-    fn asked_of(answer: impl FnOnce(UnixStream) + Send + 'static) -> String {
+    /// What is said when somebody else than the service is asked, and waited for for so long.
+    fn asked_of(patience: Duration, answer: impl FnOnce(UnixStream) + Send + 'static) -> String {
         let directory = tempfile::tempdir().expect("a directory");
         let socket = directory.path().join("socket");
         let listener = UnixListener::bind(&socket).expect("bound");
         let thread = std::thread::spawn(move || answer(listener.accept().expect("asked").0));
         let request = Request::Balance { account: None };
-        let said = over_within(&socket, &request, Duration::from_millis(200))
+        let said = over_within(&socket, &request, patience)
             .expect_err("no answer")
             .to_string();
         thread.join().expect("no panic");
@@ -287,10 +287,11 @@ mod tests {
 
     #[test]
     fn who_never_answers_is_waited_for_no_longer_than_may_be() {
+        let (short, long) = (Duration::from_millis(200), Duration::from_secs(120));
         let silent = |mut stream: UnixStream| {
             let _ = stream.read_to_end(&mut Vec::new());
         };
-        let said = asked_of(silent);
+        let said = asked_of(short, silent);
         assert!(said.contains("no answer within 0.2 s"), "{said}");
         // A byte now and then is no answer.
         let dripping = |mut stream: UnixStream| {
@@ -298,14 +299,14 @@ mod tests {
                 std::thread::sleep(Duration::from_millis(5));
             }
         };
-        let said = asked_of(dripping);
+        let said = asked_of(short, dripping);
         assert!(said.contains("no answer within 0.2 s"), "{said}");
-        let said = asked_of(drop);
+        let said = asked_of(long, drop);
         assert!(said.contains("ended without an answer"), "{said}");
         let other = |mut stream: UnixStream| {
             let _ = stream.write_all(b"220 mail ready\n");
         };
-        let said = asked_of(other);
+        let said = asked_of(long, other);
         assert!(said.contains("cannot be read"), "{said}");
     }
 }
