@@ -65,17 +65,21 @@ class Programs:
             time.sleep(min(max(SOON, waited / 4), LATE))
 
     def wait_none(self, what, left, patience=180.0):
-        """Ask what is left until it is nothing; patient anew each time that it is less, as on a busy machine many jobs take minutes to end."""
+        """Ask what is left until it is nothing; patient anew each time that it is less than ever, or that as many are in another state, as on a busy
+        machine many jobs take minutes to end."""
         found = left()
+        least = len(found)
 
-        def is_less():
-            nonlocal found
-            before, found = len(found), left()
-            return len(found) < before
+        def comes_closer():
+            nonlocal found, least
+            before, found = found, left()
+            closer = len(found) < least or (len(found) == least and found != before)
+            least = min(least, len(found))
+            return closer
 
         while found:
             try:
-                self.wait(what, is_less, patience)
+                self.wait(what, comes_closer, patience)
             except TimeoutError as late:
                 raise TimeoutError(f"{late}; there is {found}") from None
 

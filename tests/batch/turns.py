@@ -102,7 +102,7 @@ def all_of(names, patience=PATIENCE):
             if ENDING.is_set():
                 raise InterruptedError("ended while waiting for all processors")
             if time.monotonic() > deadline:
-                raise TimeoutError(f"after {patience} s still not: all processors, to measure on; who holds {DIRECTORY / names[0]} is shown by 'fuser -v'")
+                raise TimeoutError(f"after {patience} s still not: all processors, to measure on; who holds {' or '.join(str(DIRECTORY / name) for name in names)} is shown by 'fuser -v'")
             time.sleep(0.5)
 
 

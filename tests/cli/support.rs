@@ -161,14 +161,14 @@ impl Site {
     /// No job is left, or is soon; the directory above them may be, where what was made is no longer on record.
     pub fn assert_nothing_left_but_roots(&self) {
         for root in self.cgroups() {
-            // What a busy machine has not ended some seconds after SIGKILL `libra run` leaves to whoever comes next, and there is no record to come by.
-            wait_for("its processes to end", || {
-                let jobs = fs::read_dir(&root).into_iter().flatten().flatten();
-                for job in jobs.filter(|entry| entry.path().is_dir()) {
-                    let _ = fs::remove_dir(job.path());
-                }
-                fs::remove_dir(&root).is_ok()
-            });
+            let jobs = fs::read_dir(&root).into_iter().flatten().flatten();
+            for job in jobs.map(|entry| entry.path()).filter(|path| path.is_dir()) {
+                // What a busy machine has not ended some seconds after SIGKILL `libra run` leaves to whoever comes next, and there is no record to come by.
+                let inside = fs::read_to_string(job.join("cgroup.procs")).unwrap_or_default();
+                assert!(!inside.is_empty(), "{} is left, empty", job.display());
+                wait_for("its processes to end", || fs::remove_dir(&job).is_ok());
+            }
+            fs::remove_dir(&root).expect("an empty directory");
         }
     }
 

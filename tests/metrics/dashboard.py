@@ -109,7 +109,7 @@ def main(directory):
     agent = host.start()
     prometheus = Prometheus(directory, host.port)
     try:
-        wait("Prometheus reads the agent", lambda: prometheus.has("count_over_time(libra_host_leads[1m]) > 2"))
+        wait("Prometheus reads the agent", lambda: prometheus.has("sum_over_time(libra_host_leads[1m]) > 2"))
         # Nobody has submitted anything yet.
         look(prometheus, "at first", EMPTY_ON_A_HOST | {"Met their deadline, last 24 h", "Time of a verdict", "Refusals by reason"})
         check("no alert at first", not prometheus.alerts("firing"), prometheus.alerts("firing"))

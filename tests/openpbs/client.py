@@ -75,12 +75,20 @@ class Commands(commands.Programs):
         return result.out
 
     def jobs(self, *ids, subjobs=False):
-        """{id: attributes} of the jobs the server knows, finished ones included. All of them it has to list: no answer does not say that there are none."""
-        def listed():
-            result = self.run("qstat", "-x", "-f", "-w", *(["-t"] if subjobs else []), *ids)
-            return result if ids or result.rc == 0 else None
+        """{id: attributes} of the jobs the server knows, finished ones included. Without ids it is asked until it lists them: no answer does not mean that
+        there are none."""
+        result = None
 
-        return attributes(self.wait("the server lists its jobs", listed).out)
+        def listed():
+            nonlocal result
+            result = self.run("qstat", "-x", "-f", "-w", *(["-t"] if subjobs else []), *ids)
+            return ids or result.rc == 0
+
+        try:
+            self.wait("the server lists its jobs", listed)
+        except TimeoutError as late:
+            raise TimeoutError(f"{late}: exit {result.rc}: {result.err.strip()}") from None
+        return attributes(result.out)
 
     def qstat(self, job):
         """A job's attributes, {} if the server does not know it."""

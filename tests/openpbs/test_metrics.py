@@ -75,7 +75,7 @@ class Metrics(case.SiteCase):
         self.assertEqual(self.gauge("libra_node_processors"), {n1: 1, n2: 1})
         # Accepted: one that will be late, one that will be in time, one that will be deleted, and three of an array.
         end = pbs.own / "late.end"
-        # The late one after that, as it needs more with each moment that it waits.
+        # The one in time is submitted before the late one, which needs more with each moment that it waits.
         kept = self.accept(1, 600, "-l", f"select=1:host={n1}", script="true\n")
         late = self.accept(1, 5, "-l", "walltime=3600", "-l", f"select=1:host={n1}", script=idle_until(end))
         due = float(self.terms(late)["submitted"]) + 5

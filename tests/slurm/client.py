@@ -125,9 +125,9 @@ class Commands(commands.Programs):
 
     # ---- asking
 
-    def job(self, job, user=None):
+    def job(self, job, **options):
         """A job's fields as `scontrol show job` prints them to root or to a user, {} if the controller does not know it."""
-        result = self.run("scontrol", "show", "job", "-d", "-o", job, user=user)
+        result = self.run("scontrol", "show", "job", "-d", "-o", job, **options)
         if "Invalid job id" in result.err:
             return {}
         if result.rc != 0:
@@ -153,9 +153,10 @@ class Commands(commands.Programs):
 
     # ---- waiting
 
-    def start_now(self, job):
+    def start_now(self, job, **options):
         """Start a requeued job now: Slurm would let it wait for two minutes, or holds it."""
-        self.scontrol(*(["release", job] if launch_failed(self.job(job)) else ["update", f"jobid={job}", "starttime=now"]))
+        held = launch_failed(self.job(job, **options))
+        self.scontrol(*(["release", job] if held else ["update", f"jobid={job}", "starttime=now"]), **options)
 
     def wait_state(self, job, *states, patience=180.0):
         """Wait until the job is in one of these states; its fields."""

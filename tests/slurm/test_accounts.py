@@ -202,7 +202,7 @@ class Accounts(AccountsCase):
         self.slurm.wait("a later second", lambda: time.time() > done + 2)
         self.slurm.must("scontrol", "requeue", job)
         self.held(price)
-        self.runs_again(job, lambda: self.slurm.job(job)["Restarts"] == "1")
+        self.runs_again(job, lambda: int(self.slurm.job(job)["Restarts"]) >= 1)
         self.slurm.wait("paid twice", lambda: self.slurm.log().count(f"job {job}: user:{self.user} is charged") == 2)
         self.held(0)
         self.about(self.balance()["available"], 100 - 2 * price)
@@ -253,7 +253,7 @@ class Accounts(AccountsCase):
         job = self.accept(4, 8, "--time=10", budget=50, script=script)
         price = float(self.commitment(job)["price"])
         self.running(job)
-        self.runs_again(job, lambda: self.slurm.job(job)["Restarts"] == "1")
+        self.runs_again(job, lambda: int(self.slurm.job(job)["Restarts"]) >= 1)
         self.held(0)
         self.about(self.balance()["available"], 100 - price)
 

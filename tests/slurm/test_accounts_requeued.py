@@ -33,7 +33,7 @@ class Requeued(AccountsCase):
         slurm.wait("it is queued again", lambda: slurm.run("squeue", "-h", "-t", "PD,R", "-j", job).out.strip())
 
     def runs_once_more(self, job):
-        """A job that was requeued by `requeue`, a while after it had ended: it may start at once. An array has a task that runs."""
+        """A job that was requeued by `requeue`, a while after it had ended: it may start at once. Of an array one task has to run."""
         def runs():
             if self.slurm.run("squeue", "-h", "-t", "R", "-j", job).out.strip():
                 return True
@@ -51,7 +51,7 @@ class Requeued(AccountsCase):
         job = self.accept(4, 8, "--time=10", budget=50, script=script)
         price = float(self.commitment(job)["price"])
         self.running(job)
-        self.runs_again(job, lambda: self.slurm.job(job)["Restarts"] == "1")
+        self.runs_again(job, lambda: int(self.slurm.job(job)["Restarts"]) >= 1)
         self.held(0)
         self.assertLess(self.balance()["available"], 100 - price / 2)
 

@@ -75,7 +75,7 @@ class Metrics(SiteCase):
         self.assertEqual(files.gauges("libra_node_processors"), {n1: 1, n2: 1})
         # Accepted: one that will be late, one that will be in time, one that will be cancelled, and three of an array.
         end = slurm.directory / "late.end"
-        # The late one after that, as it needs more with each moment that it waits.
+        # The one in time is submitted before the late one, which needs more with each moment that it waits.
         kept = self.accept(1, 600, "-w", n1, script="true\n")
         late = self.accept(1, 4, "-w", n1, "--time=60", script=idle_until(end))
         cancelled = self.accept(10, 1000, "-w", n2)

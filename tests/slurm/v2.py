@@ -7,6 +7,7 @@ as root, in a user-mode kernel, since the machine may have version 1. PLUGINS: t
 machine's files (users, clusters) it changes in its own memory.
 """
 
+import contextlib
 import os
 import pathlib
 import subprocess
@@ -135,14 +136,20 @@ class V2(unittest.TestCase):
         slurm.must("scontrol", "requeue", job)
         slurm.wait("it is requeued", lambda: slurm.job(job)["JobState"] == "PENDING" and not slurm.live())
 
+        asked = time.monotonic()
+
         def again():
-            if slurm.slurms(job) and slurm.slurms(job).stat().st_ino != first and "max" not in (slurm.slurms(job) / "cpu.max").read_text():
-                return True
-            if slurm.state(job) == "PENDING":
+            nonlocal asked
+            group = slurm.slurms(job)
+            with contextlib.suppress(FileNotFoundError):  # of a start that has failed
+                if group and group.stat().st_ino != first and "max" not in (group / "cpu.max").read_text():
+                    return True
+            if slurm.state(job) == "PENDING" and time.monotonic() - asked > 3:
                 slurm.start_now(job)
+                asked = time.monotonic()
             return False
 
-        slurm.wait("it runs again", again)
+        slurm.wait("it runs again", again, 600)
         slurm.scancel(job)
         self.gone(job)
 

@@ -142,7 +142,7 @@ class OnSlurm(Parts):
             self.scontrol("resume", name)
         for name in self.due(self.hurry):
             with contextlib.suppress(commands.CommandFailed, subprocess.TimeoutExpired):
-                self.cluster.start_now(name)
+                self.cluster.start_now(name, timeout=60)
 
     # ---- what there is
 

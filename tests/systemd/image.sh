@@ -99,7 +99,6 @@ After=network-online.target
 Type=forking
 GuessMainPID=no
 Delegate=yes
-TimeoutStartSec=10min
 ExecStart=$PBS_EXEC/libexec/pbs_init.d start
 ExecStop=$PBS_EXEC/libexec/pbs_init.d stop
 [Install]
