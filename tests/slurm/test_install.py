@@ -163,7 +163,7 @@ class Installation(unittest.TestCase):
 
         # It judges, and status shows what it knows.
         self.assertIn("--sla-deadline", slurm.must("sbatch", "--help", user=slurm.users[0]))
-        before = time.time()
+        asked = time.time()
         job = slurm.submit(*TERMS)
         self.said(slurm.sbatch("--estimate=500", "--sla-deadline=10", "--budget=1000"), 1, "libra: refused")
         slurm.wait_running(job)
@@ -174,7 +174,7 @@ class Installation(unittest.TestCase):
         self.assertEqual((sorted(one["node"] for one in report["nodes"]), report["problems"]), (slurm.nodes, []))
         # What it has until its deadline without its estimate, less what has passed; the margin on its estimate is a second.
         self.assertLess(report["jobs"][0]["slack_seconds"], 580)
-        self.assertGreater(report["jobs"][0]["slack_seconds"], 577 - (time.time() - before))
+        self.assertGreater(report["jobs"][0]["slack_seconds"], 577 - (time.time() - asked))
         self.said(slurm.libra("status"), 0, "COMMITTED", job)
 
         # Out again: not under a job's feet, not while slurm.conf names it.
