@@ -40,19 +40,22 @@ def attempt(name, how):
     return file
 
 
-def wait(what, names, how, patience=PATIENCE):
-    """Whichever of these locks is free first."""
-    deadline = time.monotonic() + patience
+def until(what, names, question):
+    """Asks until the answer is true; the answer. `what` and the locks that it is about are for the message if it never is."""
+    deadline = time.monotonic() + PATIENCE
     with limits.paused():
-        while True:
-            for name in names:
-                if file := attempt(name, how):
-                    return file
+        while not (answer := question()):
             if ENDING.is_set():
                 raise InterruptedError(f"ended while waiting for {what}")
             if time.monotonic() > deadline:
-                raise TimeoutError(f"after {patience} s still not: {what}; who holds {' or '.join(str(DIRECTORY / name) for name in names)} is shown by 'fuser -v'")
+                raise TimeoutError(f"after {PATIENCE} s still not: {what}; who holds {' or '.join(str(DIRECTORY / name) for name in names)} is shown by 'fuser -v'")
             time.sleep(0.5)
+    return answer
+
+
+def wait(what, names, how):
+    """Whichever of these locks is free first."""
+    return until(what, names, lambda: next(filter(None, (attempt(name, how) for name in names)), None))
 
 
 @contextlib.contextmanager
@@ -91,31 +94,25 @@ def take(processors, stack):
         stack.enter_context(wait("a processor to measure on", PROCESSORS, fcntl.LOCK_EX))
 
 
-def all_of(names, patience=PATIENCE):
+def all_of(names):
     """These locks, in a moment in which nobody has one of them: whoever had the first and waited for the second would keep it from those who need only one."""
-    deadline = time.monotonic() + patience
-    with limits.paused():
-        while True:
-            with contextlib.ExitStack() as some:
-                if all((file := attempt(name, fcntl.LOCK_EX)) and some.enter_context(file) for name in names):
-                    return some.pop_all()
-            if ENDING.is_set():
-                raise InterruptedError("ended while waiting for all processors")
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"after {patience} s still not: all processors, to measure on; who holds {' or '.join(str(DIRECTORY / name) for name in names)} is shown by 'fuser -v'")
-            time.sleep(0.5)
+    def taken():
+        with contextlib.ExitStack() as some:
+            if all((file := attempt(name, fcntl.LOCK_EX)) and some.enter_context(file) for name in names):
+                return some.pop_all()
+        return None
+
+    return until("all processors, to measure on", names, taken)
 
 
-def quiet(patience=PATIENCE):
+def quiet():
     """A share of MEASURING, at a moment at which nobody has NOISE. It is not held while that is waited for, or all suites would wait for each other's noise."""
-    deadline = time.monotonic() + patience
-    with limits.paused():
-        while True:
-            if measuring := attempt(MEASURING, fcntl.LOCK_SH):
-                if noise_of_none := attempt(NOISE, fcntl.LOCK_EX):
-                    noise_of_none.close()
-                    return measuring
-                measuring.close()
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"after {patience} s still not: quiet, in which to measure; who holds {DIRECTORY / NOISE} is shown by 'fuser -v'")
-            time.sleep(0.5)
+    def silent():
+        if measuring := attempt(MEASURING, fcntl.LOCK_SH):
+            if noise_of_none := attempt(NOISE, fcntl.LOCK_EX):
+                noise_of_none.close()
+                return measuring
+            measuring.close()
+        return None
+
+    return until("quiet, in which to measure", [NOISE], silent)
