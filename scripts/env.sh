@@ -35,6 +35,8 @@ new_enough() {
 cargos() {
     # Package managers that run by themselves have no HOME.
     local home=${HOME:-$(getent passwd "$(id -u)" | cut -d : -f 6)}
+    # What is not there ends nothing: with the "set -e" of whoever sources this it would, in a process that lists for another one.
+    set +e
     type -aP cargo
     printf '%s\n' "${CARGO_HOME:-$home/.cargo}/bin/cargo" /usr/local/bin/cargo /usr/bin/cargo
     compgen -G '/usr/lib/rust-[0-9]*/bin/cargo' | sort -rV
