@@ -23,16 +23,19 @@ become_root() {
     PATH=$PATH:/usr/sbin:/sbin
 }
 
-# clean_root [SUITE]: sets cache to the archive of a clean system, which is made where it is not there. Without SUITE it is the one that
-# this machine itself has. The mirror is that of this machine, or debootstrap's own where this machine is no Debian.
+# clean_root [SUITE [Ubuntu]]: sets cache to the archive of a clean system, which is made where it is not there. Without SUITE it is the one that
+# this machine itself has; others are Debian's, or Ubuntu's where that is said. The mirror is that of this machine, or where it has the other system its
+# own main one.
 clean_root() {
-    local wanted=${1:-} uri suite origin line proxy=''
+    local wanted=${1:-} family=${2:-Debian} uri suite origin line proxy=''
     # shellcheck disable=SC2016 # apt fills these in
     line=$(apt-get indextargets --format '$(REPO_URI) $(RELEASE) $(COMPONENT) $(ORIGIN)' 'Created-By: Packages' |
         awk '$3 == "main" && ($4 == "Debian" || $4 == "Ubuntu" || NF == 3) && $2 !~ /-/ && !n++ { print $1, $2, $4 }')
     read -r uri suite origin <<<"$line" || true
-    if [ -n "$wanted" ] && [ "$wanted" != "${suite:-}" ]; then
-        [ "${origin:-Debian}" = Debian ] || uri=''
+    if [ -z "$wanted" ] || [ "$wanted" = "${suite:-}" ]; then
+        family=${origin:-Debian}
+    else
+        [ "${origin:-Debian}" = "$family" ] || uri=''
         suite=$wanted
     fi
     [ -n "${suite:-}" ] || fail "apt names no source to make a clean system from"
@@ -53,22 +56,45 @@ clean_root() {
 make_root() {
     say "Making a clean $suite; kept for the next time"
     # A mirror that fails for a moment does not fail the tests: what was fetched is kept for the next attempt.
-    local attempt
+    local attempt script='' options=()
     mkdir -p "$work/fetched-$suite"
+    if [ "$family" = Ubuntu ]; then
+        : "${uri:=$ubuntu_mirror}"
+        options=(--components 'main,universe')
+        [ -e /usr/share/keyrings/ubuntu-archive-keyring.gpg ] || options+=(--keyring="$(ubuntu_keys)")
+        # That of all releases; an older debootstrap has no name for a new one.
+        [ -e "/usr/share/debootstrap/scripts/$suite" ] || script=/usr/share/debootstrap/scripts/gutsy
+    fi
     for attempt in 1 2 3; do
         rm -rf --one-file-system "$work/base-$suite"
         # debootstrap mounts /proc and /sys in it.
         # shellcheck disable=SC2086 # no mirror is none
-        if unshare --mount debootstrap --variant=minbase --cache-dir="$work/fetched-$suite" "$suite" "$work/base-$suite" ${uri:-} >"$work/log" 2>&1; then break; fi
+        if unshare --mount debootstrap --variant=minbase --cache-dir="$work/fetched-$suite" "${options[@]}" "$suite" "$work/base-$suite" ${uri:-} $script >"$work/log" 2>&1; then break; fi
         grep '^E: ' "$work/log" || tail -n 5 "$work/log" "$work/base-$suite/debootstrap/debootstrap.log" 2>/dev/null || true
         [ "$attempt" -lt 3 ] || fail "debootstrap of $suite, $attempt times"
         sleep $((attempt * 10))
     done
     rm -rf "$work/fetched-$suite"
+    # As its images have it: newer compilers come as updates.
+    [ "$family" != Ubuntu ] || printf 'deb %s %s main universe\n' "$uri" "$suite" "$uri" "$suite-updates" >"$work/base-$suite/etc/apt/sources.list"
     rm -rf "$work/base-$suite"/var/cache/apt/archives/*.deb "$work/base-$suite"/var/lib/apt/lists/*
     tar -C "$work/base-$suite" -cf "$cache.$$" .
     mv "$cache.$$" "$cache"
     rm -rf --one-file-system "$work/base-$suite"
+}
+
+ubuntu_mirror=http://archive.ubuntu.com/ubuntu
+
+# ubuntu_there SUITE: can it be fetched from here?
+ubuntu_there() { wget -q --spider --timeout=30 --tries=3 "$ubuntu_mirror/dists/$1/InRelease"; }
+
+# Prints the file with the keys of Ubuntu's releases, which Debian does not have: out of Ubuntu's own package, which is known by its sum.
+ubuntu_keys() {
+    local package=ubuntu-keyring_2023.11.28.1_all.deb sum=36de43b15853ccae0028e9a767613770c704833f82586f28eb262f0311adb8a8
+    wget -q --timeout=60 --tries=5 -O "$work/$package" "$ubuntu_mirror/pool/main/u/ubuntu-keyring/$package" || fail "$package, with Ubuntu's keys, cannot be fetched" >&2
+    sha256sum --status -c <<<"$sum  $work/$package" || fail "$package is not the one whose sum is known" >&2
+    dpkg-deb -x "$work/$package" "$work/ubuntu-keys"
+    say "$work/ubuntu-keys/usr/share/keyrings/ubuntu-archive-keyring.gpg"
 }
 
 # fresh DIR: a copy of the clean system
