@@ -154,8 +154,10 @@ class Commands(commands.Programs):
     # ---- waiting
 
     def start_now(self, job, **options):
-        """Start a requeued job now: Slurm would let it wait for two minutes, or holds it."""
+        """Start a requeued job that waits: Slurm would let it wait for two minutes, or holds it. In the second in which it was ended slurmd would take it for what has
+        just been killed ("Job credential revoked"), and the job would fail: a second is waited for, after it was seen to wait."""
         held = launch_failed(self.job(job, **options))
+        time.sleep(1.1)
         self.scontrol(*(["release", job] if held else ["update", f"jobid={job}", "starttime=now"]), **options)
 
     def wait_state(self, job, *states, patience=180.0):

@@ -95,16 +95,13 @@ class Tasks(NodeCase):
         self.printed(job)
         first = slurm.entry(node, job)
         slurm.must("scontrol", "requeue", job)
-        # Slurm would let it wait for two minutes, until its credentials have expired. Earlier, it may start without a prolog, and in the second in which
-        # it was killed slurmd takes it for the same run ("Job credential revoked").
-        asked = [time.monotonic()]
+        # Slurm would let it wait for two minutes, until its credentials have expired. Earlier, it may start without a prolog.
 
         def again():
             if slurm.output(job).count("LIBRA_DEADLINE") == 2:
                 return True
-            if slurm.state(job) == "PENDING" and time.monotonic() - asked[0] > 4:
+            if slurm.state(job) == "PENDING":
                 slurm.start_now(job)
-                asked[0] = time.monotonic()
             return False
 
         slurm.wait("it prints again", again)
