@@ -21,7 +21,7 @@ soak: ## Slurm and PBS under random work and kills for SECONDS, audited: tests/s
 	@tests/soak/run --seconds $(SECONDS)
 
 fuzz: ## property tests with new seeds; AddressSanitizer; then the borders of trust, by AFL++
-	@scripts/bootstrap build
+	@scripts/bootstrap test
 	@scripts/fuzz
 	@scripts/asan
 	@fuzz/run
