@@ -15,11 +15,12 @@ become_root() {
         if have sudo && sudo -n true 2>/dev/null; then
             local settings
             mapfile -t settings < <(env | grep -a '^LIBRA_[A-Z_]*=')
-            exec sudo -n env PATH="$PATH" HOME="$HOME" CI="${CI:-}" "${settings[@]}" "$0" "$@"
+            exec sudo -n env PATH="$PATH" ${HOME:+"HOME=$HOME"} CI="${CI:-}" "${settings[@]}" "$0" "$@"
         fi
         say "not run: a chroot needs root"
         exit 77
     fi
+    unshare --mount --pid --fork true 2>/dev/null || { say "not run: a chroot needs namespaces of mounts and processes, which cannot be made here"; exit 77; }
     PATH=$PATH:/usr/sbin:/sbin
 }
 
@@ -38,6 +39,8 @@ clean_root() {
         [ "${origin:-Debian}" = "$family" ] || uri=''
         suite=$wanted
     fi
+    # apt knows more kinds of addresses than debootstrap: cloud images have mirror+file.
+    case ${uri:-} in http://* | https://*) ;; *) uri='' ;; esac
     [ -n "${suite:-}" ] || fail "apt names no source to make a clean system from"
     # For apt in the clean system too.
     eval "$(apt-config shell proxy Acquire::http::Proxy)"
@@ -70,6 +73,10 @@ make_root() {
         # debootstrap mounts /proc and /sys in it.
         # shellcheck disable=SC2086 # no mirror is none
         if unshare --mount debootstrap --variant=minbase --cache-dir="$work/fetched-$suite" "${options[@]}" "$suite" "$work/base-$suite" ${uri:-} $script >"$work/log" 2>&1; then break; fi
+        if grep -q 'signed by unknown key' "$work/log"; then
+            say "not run: this system's keys of $family are older than $suite ($(grep -m 1 'signed by unknown key' "$work/log"))"
+            exit 77
+        fi
         grep '^E: ' "$work/log" || tail -n 5 "$work/log" "$work/base-$suite/debootstrap/debootstrap.log" 2>/dev/null || true
         [ "$attempt" -lt 3 ] || fail "debootstrap of $suite, $attempt times"
         sleep $((attempt * 10))
