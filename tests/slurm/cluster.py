@@ -162,8 +162,7 @@ class Cluster(client.Commands):
             if not os.access(program, os.X_OK):
                 raise RuntimeError(f"no {program}: apt-get install --no-install-recommends slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge")
         pwd.getpwnam(self.plan["slurm_user"])
-        if not socket.gethostbyname(socket.gethostname()).startswith("127."):
-            raise RuntimeError(f"this machine's name, {socket.gethostname()}, must mean 127.0.0.1 (in /etc/hosts): the cluster is on loopback only")
+        machine.take_loopback_name()
 
     # ---- settings
 

@@ -5,12 +5,14 @@ meet and what a killed run has left can be found. Everything listens on 127.0.0.
 """
 
 import contextlib
+import ctypes
 import errno
 import os
 import pathlib
 import re
 import socket
 import sys
+import tempfile
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "batch"))
@@ -22,6 +24,34 @@ PARENT = pathlib.Path("/srv")  # users must be able to enter it, and plugins to 
 PREFIX = "libra-slurm-"
 FIRST_PORT, PORTS_EACH = 10000, 96  # below those of tests/openpbs; numbers 1 to 60
 CGROUPS = pathlib.Path("/sys/fs/cgroup")
+
+
+def has_loopback_name():
+    """Does this machine's own name mean an address of loopback?"""
+    try:
+        return socket.gethostbyname(socket.gethostname()).startswith("127.")
+    except OSError:
+        return False
+
+
+def take_loopback_name():
+    """Where this machine's name means no address of loopback, as in containers, and in systems whose /etc/hosts does not have it, it does from now on for this
+    process and all that it starts: they see a copy of that file."""
+    if has_loopback_name():
+        return
+    new_mounts, bind, all_below, from_outside_only = 0x20000, 0x1000, 0x4000, 0x80000  # CLONE_NEWNS, MS_BIND, MS_REC, MS_SLAVE
+    libc = ctypes.CDLL(None, use_errno=True)
+    with tempfile.NamedTemporaryFile("w", prefix="hosts-", encoding="utf-8") as file:
+        file.write(f"127.0.0.1 localhost {socket.gethostname()}\n{pathlib.Path('/etc/hosts').read_text(encoding='utf-8') if os.path.exists('/etc/hosts') else ''}")
+        file.flush()
+        os.chmod(file.name, 0o644)
+        done = libc.unshare(new_mounts) == 0
+        # In a chroot, whose root is no mount of its own, this cannot be said, and is so.
+        libc.mount(b"none", b"/", None, all_below | from_outside_only, None)
+        done = done and libc.mount(file.name.encode(), b"/etc/hosts", None, bind, None) == 0
+        why = os.strerror(ctypes.get_errno())
+    if not done or not has_loopback_name():
+        raise RuntimeError(f"this machine's name, {socket.gethostname()}, must mean 127.0.0.1, which /etc/hosts does not say, and that cannot be said here without it ({why}): add it there")
 
 
 def known_clusters():
