@@ -3,14 +3,20 @@
 import contextlib
 import pathlib
 import subprocess
+import unittest
 
 SOURCE = pathlib.Path(__file__).resolve().parent / "exchange.c"
 
 
 def build(directory):
-    """The program, in a directory that all users can read."""
-    program = directory / "exchange"
+    """The program, in a directory that all users can read. Its test is not run where two processes of one host do not find each other: that is so with the
+    MPICH of Ubuntu 24.04 (4.2.0)."""
+    program, enough = directory / "exchange", directory / "enough-at-once"
     subprocess.run(["mpicc.mpich", "-O1", "-Wall", "-Werror", "-o", program, SOURCE], check=True)
+    enough.touch()
+    done = subprocess.run(["mpiexec.hydra", "-launcher", "fork", "-n", "2", program, "/dev/null", enough], capture_output=True, text=True, timeout=180, check=False)
+    if done.stdout != "2 ranks: right\n":
+        raise unittest.SkipTest(f"this system's MPICH does not work: of two processes is said {(done.stdout + done.stderr).strip()!r}")
     return program
 
 
