@@ -282,7 +282,10 @@ impl<'a> Row<'a> {
     }
 
     fn left(&self) -> f64 {
-        let left = |job: &&JobSummary| Some(job.deadline? - job.elapsed?).filter(|_| job.live);
+        let left = |job: &&JobSummary| {
+            let seconds = job.deadline? - job.elapsed?;
+            job.live.then_some(seconds)
+        };
         let times = self.jobs().iter().filter_map(left);
         times.fold(f64::INFINITY, f64::min)
     }
