@@ -68,7 +68,7 @@ run_lane() { # index...
     local i name began rc worked=0 before
     set +m
     trap - EXIT INT TERM HUP
-    [ "$class" != idle ] || trap 'kill -TERM -- "-$(cat "$results/idle-$lane")"; exit 143' TERM
+    [ "$class" != idle ] || trap '[ ! -s "$results/idle-$lane" ] || kill -TERM -- "-$(cat "$results/idle-$lane")"; exit 143' TERM
     while [ -n "$after" ] && [ ! -e "$results/$after.end" ]; do sleep 1; done
     # Nobody measures while this is open; the steps' own processes do not have it.
     if [ "$class" = noise ] && mkdir -p "$turns" 2>/dev/null && { exec 8>>"$turns/noise"; } 2>/dev/null; then flock -s 8; fi
