@@ -92,13 +92,15 @@ def write_whole(file, text):
 
 
 def for_everybody(program, directory):
-    """A program, or where other users cannot come to it, as in root's home, a copy of it in `directory`."""
+    """A program, or a directory of programs, or where other users cannot come to it, as in root's home, a copy of it in `directory`."""
     program = pathlib.Path(program).resolve()
     if all(place.stat().st_mode & 0o001 for place in (program, *program.parents)):
         return program
     directory.mkdir(mode=0o755, exist_ok=True)
     copy = directory / program.name
-    if not copy.exists():
+    if program.is_dir():
+        shutil.copytree(program, copy, symlinks=True, dirs_exist_ok=True)
+    elif not copy.exists():
         shutil.copy(program, copy)
         copy.chmod(0o755)
     return copy

@@ -17,10 +17,11 @@ import tempfile
 import time
 import traceback
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(__file__).resolve().parent.parent / "batch")]
 
 import browser  # noqa: E402
 import drive  # noqa: E402
+import processes  # noqa: E402
 import servers  # noqa: E402
 
 ROOT = os.geteuid() == 0
@@ -39,8 +40,10 @@ class Portal:
     """A place of its own for all of this: a host of the user's, passwords, sockets."""
 
     def __init__(self, libra, where, directory, pictures):
-        self.libra, self.where, self.directory, self.pictures = libra, where, pathlib.Path(directory), pictures
+        self.directory, self.pictures = pathlib.Path(directory), pictures
         self.directory.chmod(0o755)
+        # Its own user starts both.
+        self.libra, self.where = (processes.for_everybody(path, self.directory / "programs") for path in (libra, where))
         self.own, self.sockets = self.directory / "own", self.directory / "sockets"
         self.sockets.mkdir()
         for made in (self.own, self.own / "home", self.own / "work", self.sockets / USER):
