@@ -40,7 +40,7 @@ clean_root() {
         suite=$wanted
     fi
     # apt knows more kinds of addresses than debootstrap: cloud images have mirror+file.
-    case ${uri:-} in http://* | https://*) ;; *) uri='' ;; esac
+    case ${uri:-} in http://* | https://* | file:*) ;; *) uri='' ;; esac
     [ -n "${suite:-}" ] || fail "apt names no source to make a clean system from"
     # For apt in the clean system too.
     eval "$(apt-config shell proxy Acquire::http::Proxy)"
@@ -74,6 +74,8 @@ make_root() {
         # shellcheck disable=SC2086 # no mirror is none
         if unshare --mount debootstrap --variant=minbase --cache-dir="$work/fetched-$suite" "${options[@]}" "$suite" "$work/base-$suite" ${uri:-} $script >"$work/log" 2>&1; then break; fi
         if grep -q 'signed by unknown key' "$work/log"; then
+            # Of what went before, some may have failed.
+            [ "${failed:-0}" -eq 0 ] || fail "debootstrap of $suite: this system's keys of $family are older"
             say "not run: this system's keys of $family are older than $suite ($(grep -m 1 'signed by unknown key' "$work/log"))"
             exit 77
         fi

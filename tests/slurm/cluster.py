@@ -364,6 +364,7 @@ def main():
         cluster = Cluster.existing(known[options.number])
         print(shown(cluster))
         os.chdir(cluster.directory)
+        machine.take_loopback_name()
         os.execvpe("bash", ["bash"], cluster.environment())
     cluster = Cluster(nodes=options.nodes, cpus=options.cpus, cgroups=options.cgroups, number=options.number, settings=dict(pair.split("=", 1) for pair in options.set))
     if options.what == "hold":

@@ -45,10 +45,8 @@ def take_loopback_name():
         file.write(f"127.0.0.1 localhost {socket.gethostname()}\n{pathlib.Path('/etc/hosts').read_text(encoding='utf-8') if os.path.exists('/etc/hosts') else ''}")
         file.flush()
         os.chmod(file.name, 0o644)
-        done = libc.unshare(new_mounts) == 0
-        # In a chroot, whose root is no mount of its own, this cannot be said, and is so.
-        libc.mount(b"none", b"/", None, all_below | from_outside_only, None)
-        done = done and libc.mount(file.name.encode(), b"/etc/hosts", None, bind, None) == 0
+        # In this order, so that nothing is changed where others see it.
+        done = libc.unshare(new_mounts) == 0 and libc.mount(b"none", b"/", None, all_below | from_outside_only, None) == 0 and libc.mount(file.name.encode(), b"/etc/hosts", None, bind, None) == 0
         why = os.strerror(ctypes.get_errno())
     if not done or not has_loopback_name():
         raise RuntimeError(f"this machine's name, {socket.gethostname()}, must mean 127.0.0.1, which /etc/hosts does not say, and that cannot be said here without it ({why}): add it there")

@@ -46,10 +46,9 @@ class NameOfAnotherAddress(unittest.TestCase):
     def test_jobs_run(self):
         program = (f"import sys; sys.path.insert(0, {str(HERE)!r}); import cluster, machine; assert not machine.has_loopback_name()\n"
                    "with cluster.Cluster(nodes=1) as c:\n  print(c.wait_ended(c.submit(script='true\\n'))['JobState'], c.srun('true').rc)")
-        hosts = pathlib.Path("/etc/hosts").read_text()
-        done = subprocess.run(["unshare", "--uts", "sh", "-c", 'hostname libra-nowhere && exec "$@"', "sh", sys.executable, "-c", program], capture_output=True, text=True, timeout=300)
+        done = subprocess.run(["unshare", "--uts", "sh", "-c", 'hostname libra-nowhere && exec "$@"', "sh", sys.executable, "-c", program], capture_output=True, text=True)
         self.assertEqual((done.returncode, done.stdout), (0, "COMPLETED 0\n"), done.stderr)
-        self.assertEqual(pathlib.Path("/etc/hosts").read_text(), hosts, "nobody else sees it")
+        self.assertNotIn("libra-nowhere", pathlib.Path("/etc/hosts").read_text(), "nobody else sees it")
 
 
 class TwoClusters(unittest.TestCase):
