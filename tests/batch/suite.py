@@ -86,10 +86,12 @@ class Lines(unittest.TestResult):
 
     def end(self, *_):
         """For a signal: what is waited for in a test, or before the first, is waited for no longer; no other test begins, and the class gives
-        back what it has. A test's framework takes an exit for that test's failure and goes on, and would to the last test."""
+        back what it has. A test's framework takes an exit for that test's failure and goes on to the last test, or for that of one
+        of its parts (`subTest`), and goes on to the last part."""
         if self.shouldStop:
             return
         self.stop()
+        self.failfast = True
         if not self.after_a_test:
             sys.exit(143)
 

@@ -134,6 +134,22 @@ def below(pid):
     return found
 
 
+# A test of two parts, of which the first is never done.
+PARTS = """import pathlib, time, unittest
+parts = pathlib.Path("{parts}")
+def note(text):
+    parts.write_text((parts.read_text() if parts.exists() else "") + text)
+class Parts(unittest.TestCase):
+    def test_it(self):
+        for part in range(2):
+            with self.subTest(part):
+                note(str(part))
+                time.sleep(600 if part == 0 else 0)
+    def tearDown(self):
+        note(" given back")
+"""
+
+
 @unittest.skipUnless(drive.chromium(), "not run: there is no chromium")
 class Suite(unittest.TestCase):
     """A suite that is ended, in its own time or killed: of its classes one is in a test and has a browser, and one waits for its turn to measure."""
@@ -155,6 +171,22 @@ class Suite(unittest.TestCase):
                 self.wait("their processes to end", lambda: not [pid for pid, when in processes.items() if when and began(pid) == when])
                 for cluster, owner in clusters.items():
                     self.assertEqual(traces_of(cluster, [], owner), [])
+
+    def test_ended_in_a_part_of_a_test(self):
+        """Its next part does not begin: the test would go on, on a cluster that is being taken down."""
+        with tempfile.TemporaryDirectory() as place:
+            directory, parts = pathlib.Path(place), pathlib.Path(place) / "parts"
+            (directory / "cluster.py").write_text("def remove_leftovers():\n    pass\n")
+            (directory / "evidence.py").write_text("evidence = None\n")
+            (directory / "test_parts.py").write_text(PARTS.format(parts=parts))
+            with subprocess.Popen([sys.executable, HERE.parent / "batch/suite.py", directory], env={**os.environ, "LIBRA_TEST_TURNS": place},
+                                  stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as run:
+                try:
+                    self.wait("the first part has begun", lambda: run.poll() is not None or parts.exists() and parts.read_text())
+                finally:
+                    run.terminate()
+                self.assertEqual(run.wait(600), 143)
+            self.assertEqual(parts.read_text(), "0 given back")
 
     @staticmethod
     def at_work(run, place):
