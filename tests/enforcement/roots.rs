@@ -106,16 +106,16 @@ fn a_host_without_control_groups_is_said_to_be_one() {
     }
 }
 
-/// Not a test of its own: what two others run as another user.
+/// Not a test of its own: what three others run as another user, or in a container.
 #[test]
-fn as_nobody() {
-    if std::env::var_os("LIBRA_TEST_AS_NOBODY").is_none() {
+fn elsewhere() {
+    if std::env::var_os("LIBRA_TEST_ELSEWHERE").is_none() {
         return;
     }
     match open(&Settings::default()) {
         Enforcement::Active(enforcer) => {
             println!("active: {}", enforcer.describe());
-            let mut group = enforcer.create("1.nobody", &limits(0.5)).unwrap();
+            let mut group = enforcer.create("1.elsewhere", &limits(0.5)).unwrap();
             assert!(group.drift().unwrap().is_empty());
             let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
             assert!(group.place(child.id() as i32).unwrap());
@@ -189,6 +189,36 @@ fn a_delegated_unit_with_processes_in_it_serves() {
     }
 }
 
+/// As Docker and podman start one with --privileged: a namespace of control groups, with all its processes in the topmost of them.
+#[test]
+fn a_container_with_processes_in_it_serves() {
+    let Some(_stage) = Stage::set(Spare::Idle) else {
+        return;
+    };
+    if !tree_is_ours() {
+        return;
+    }
+    let container = Path::new("/sys/fs/cgroup/container");
+    fs::write("/sys/fs/cgroup/cgroup.subtree_control", "+cpu").unwrap();
+    fs::create_dir(container).unwrap();
+    let script = "echo $$ > /sys/fs/cgroup/container/cgroup.procs; exec unshare --cgroup --mount sh -c \
+        'umount /sys/fs/cgroup && mount -t cgroup2 cgroup2 /sys/fs/cgroup; sleep 1000 & \"$0\" --exact roots::elsewhere --nocapture; kill $!' \"$0\"";
+    let output = Command::new("sh")
+        .args(["-c", script])
+        .arg(std::env::current_exe().unwrap())
+        .env("LIBRA_TEST_ELSEWHERE", "1")
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(text.contains("done: 0::/libra-agent"), "{text}{errors}");
+    for directory in [&container.join("libra-agent"), container] {
+        wait_until("the container has ended", || {
+            fs::remove_dir(directory).is_ok()
+        });
+    }
+}
+
 #[test]
 fn a_root_with_processes_in_it_is_refused() {
     let Some(stage) = Stage::set(Spare::Idle) else {
@@ -245,12 +275,12 @@ fn an_ordinary_user_uses_what_was_delegated() {
         std::os::unix::fs::chown(node.join(file), Some(65_534), Some(65_534)).unwrap();
     }
     let script = "echo $$ > /sys/fs/cgroup/delegated/cgroup.procs; \
-        exec setpriv --reuid=65534 --regid=65534 --clear-groups \"$0\" --exact roots::as_nobody --nocapture";
+        exec setpriv --reuid=65534 --regid=65534 --clear-groups \"$0\" --exact roots::elsewhere --nocapture";
     let (_directory, program) = this_program_for_everybody();
     let output = Command::new("sh")
         .args(["-c", script])
         .arg(program)
-        .env("LIBRA_TEST_AS_NOBODY", "1")
+        .env("LIBRA_TEST_ELSEWHERE", "1")
         .output()
         .unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
@@ -271,8 +301,8 @@ fn nobody_gets_a_reason() {
     let (_directory, program) = this_program_for_everybody();
     let mut command = Command::new(program);
     command
-        .args(["--exact", "roots::as_nobody", "--nocapture"])
-        .env("LIBRA_TEST_AS_NOBODY", "1")
+        .args(["--exact", "roots::elsewhere", "--nocapture"])
+        .env("LIBRA_TEST_ELSEWHERE", "1")
         .current_dir(Path::new("/"));
     let Ok(output) = command.uid(65_534).gid(65_534).output() else {
         eprintln!("not run: needs root, to become another user");

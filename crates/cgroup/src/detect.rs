@@ -42,7 +42,7 @@ pub(crate) struct Hierarchy {
 pub(crate) struct Layout {
     pub version: Version,
     pub hierarchies: Vec<Hierarchy>,
-    /// A v2 group handed to us by systemd, whose own processes we may move into a child.
+    /// A v2 group handed to us by systemd, or that of the container we are in, whose own processes we may move into a child.
     pub delegated: Option<PathBuf>,
 }
 
@@ -96,12 +96,14 @@ fn detect_v2(settings: &Settings, mounts: &[Mount], caller: &Caller) -> Result<L
             mount.point.display()
         ));
     }
+    // A container's own group: whoever made that has left its processes in it. The very top of a hierarchy has no type.
+    let container = (caller.root && mount.point.join(v2::TYPE).exists()).then(PathBuf::new);
     let (root, delegated) = match &settings.root {
-        Some(root) => (checked(root)?, None),
+        Some(root) => (checked(root)?, container),
         None if caller.root && mount.point.join(UNIT).is_dir() => {
             (PathBuf::from(UNIT).join("jobs"), Some(PathBuf::from(UNIT)))
         }
-        None if caller.root => (PathBuf::from(DEFAULT_ROOT), None),
+        None if caller.root => (PathBuf::from(DEFAULT_ROOT), container),
         None => {
             let node = own_group(mount, caller)?;
             (node.join("jobs"), Some(node))

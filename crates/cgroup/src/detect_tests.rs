@@ -128,6 +128,22 @@ fn v2_for_root() {
 }
 
 #[test]
+fn v2_in_a_container() {
+    let host = Host::new(UNIFIED, &[("", "cpu io\n")]);
+    std::fs::write(host.dir.path().join(v2::TYPE), "domain\n").unwrap();
+    for root in [None, Some("mine".to_owned())] {
+        let settings = Settings {
+            root: root.clone(),
+            ..Settings::default()
+        };
+        let layout = host.detect(&settings).unwrap();
+        let below = root.as_deref().unwrap_or(DEFAULT_ROOT);
+        assert_eq!(layout.hierarchies[0].root, host.dir.path().join(below));
+        assert_eq!(layout.delegated.as_deref(), Some(host.dir.path()));
+    }
+}
+
+#[test]
 fn v2_below_the_agents_unit() {
     let host = Host::new(UNIFIED, &[("", "cpu io\n"), (UNIT, "cpu\n")]);
     let layout = host.detect(&Settings::default()).unwrap();
