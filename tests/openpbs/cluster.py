@@ -310,8 +310,11 @@ class Cluster(client.Commands):
         self.wait("all nodes free", lambda: all(self.node(host).get("state") == "free" for host in self.host_names))
         self.cycle()
 
+    def scheduler_pid(self):
+        return self.lock_pid(self.home / "sched_priv/sched.lock")
+
     def signal_scheduler(self, number=signal.SIGHUP):
-        os.kill(self.lock_pid(self.home / "sched_priv/sched.lock"), number)
+        os.kill(self.scheduler_pid(), number)
 
 
 def remove_leftovers():

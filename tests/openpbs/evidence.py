@@ -3,6 +3,8 @@
 Asked while the cluster is still there, before the test takes down what it made.
 """
 
+import os
+import pathlib
 import re
 
 from client import attributes
@@ -10,7 +12,7 @@ from client import attributes
 MOST_JOBS, MOST_LINES, MOST_BEFORE = 3, 40, 12
 FAULT = "fault in libra_"
 # Of a daemon that was started anew meanwhile, or a host that was not there.
-ALWAYS = re.compile(r"initialization type|ReplyHello|node (?:up|down)|Server@\S+;(?:Starting|Server Ready)|Restarting Python")
+ALWAYS = re.compile(r"initialization type|ReplyHello|node (?:up|down)|Server@\S+;(?:Starting|Server Ready)|Restarting Python|scheduler (?:dis)?connected")
 
 
 def evidence(pbs, text):
@@ -19,6 +21,18 @@ def evidence(pbs, text):
         return "\n".join(said(pbs, text))
     except Exception as fault:  # pylint: disable=broad-except
         return f"(nothing from the cluster: {type(fault).__name__}: {fault})"
+
+
+def at_work(pid):
+    """In what of the kernel each thread of a process waits, and its connections."""
+    if pid is None:
+        return ["it is gone"]
+    threads = [f"thread {task.name}: {(task / 'wchan').read_text()}, system call {(task / 'syscall').read_text().strip()}" for task in pathlib.Path(f"/proc/{pid}/task").iterdir()]
+    files = [os.readlink(file) for file in pathlib.Path(f"/proc/{pid}/fd").iterdir()]
+    sockets = {file.removeprefix("socket:[").rstrip("]") for file in files if file.startswith("socket:")}
+    # Its address, the other's, the state: 01 is connected, 08 that the other has ended it.
+    found = [line.split() for line in pathlib.Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:]]
+    return threads + [f"connection {fields[1]} {fields[2]} {fields[3]}" for fields in found if fields[9] in sockets]
 
 
 def said(pbs, text):
@@ -35,6 +49,9 @@ def said(pbs, text):
         for number in [number for number, line in enumerate(all_lines) if FAULT in line and FAULT in text][-2:]:
             lines.append(f"---- a fault: log of {what}")
             lines += [line[:400] for line in all_lines[max(number - MOST_BEFORE, 0):number + 3]]
+    # A scheduler that is not there, or waits for ever, says nothing of any job.
+    lines += ["---- the scheduler: its process, what the server says of it, and the last of its log", *at_work(pbs.scheduler_pid()),
+              *re.findall(r"^ +state = .*", pbs.run("qmgr", "-c", "list sched").out, re.MULTILINE), *(line[:400] for line in logs["sched"][-MOST_BEFORE:])]
     for job in chosen[-MOST_JOBS:]:
         # What tells most comes first: of a long passage the end may be lost.
         for what, all_lines in reversed(logs.items()):
