@@ -115,7 +115,10 @@ fn elsewhere() {
     match open(&Settings::default()) {
         Enforcement::Active(enforcer) => {
             println!("active: {}", enforcer.describe());
-            let mut group = enforcer.create("1.elsewhere", &limits(0.5)).unwrap();
+            let mut group = match enforcer.create("1.elsewhere", &limits(0.5)) {
+                Ok(group) => group,
+                Err(e) => return println!("error: {e}"),
+            };
             assert!(group.drift().unwrap().is_empty());
             let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
             assert!(group.place(child.id() as i32).unwrap());
@@ -189,7 +192,36 @@ fn a_delegated_unit_with_processes_in_it_serves() {
     }
 }
 
-/// As Docker and podman start one with --privileged: a namespace of control groups, with all its processes in the topmost of them.
+/// As Docker and podman start one with --privileged: a namespace of control groups, with all its processes in the topmost of them. What
+/// `elsewhere` says there, and the groups that are left.
+fn in_a_container(namespaces: &str) -> (String, Vec<PathBuf>) {
+    let container = Path::new("/sys/fs/cgroup/container");
+    fs::write("/sys/fs/cgroup/cgroup.subtree_control", "+cpu").unwrap();
+    fs::create_dir(container).unwrap();
+    let script = format!(
+        "echo $$ > /sys/fs/cgroup/container/cgroup.procs; exec unshare --cgroup --mount {namespaces} sh -c \
+        'umount /sys/fs/cgroup && mount -t cgroup2 cgroup2 /sys/fs/cgroup; sleep 1000 & \"$0\" --exact roots::elsewhere --nocapture; kill $!' \"$0\""
+    );
+    let output = Command::new("sh")
+        .args(["-c", &script])
+        .arg(std::env::current_exe().unwrap())
+        .env("LIBRA_TEST_ELSEWHERE", "1")
+        .output()
+        .unwrap();
+    let below = fs::read_dir(container).unwrap();
+    let left: Vec<PathBuf> = below
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.is_dir())
+        .collect();
+    for directory in left.iter().map(PathBuf::as_path).chain([container]) {
+        wait_until("the container has ended", || {
+            fs::remove_dir(directory).is_ok()
+        });
+    }
+    let said = [output.stdout, output.stderr].concat();
+    (String::from_utf8_lossy(&said).into_owned(), left)
+}
+
 #[test]
 fn a_container_with_processes_in_it_serves() {
     let Some(_stage) = Stage::set(Spare::Idle) else {
@@ -198,25 +230,13 @@ fn a_container_with_processes_in_it_serves() {
     if !tree_is_ours() {
         return;
     }
-    let container = Path::new("/sys/fs/cgroup/container");
-    fs::write("/sys/fs/cgroup/cgroup.subtree_control", "+cpu").unwrap();
-    fs::create_dir(container).unwrap();
-    let script = "echo $$ > /sys/fs/cgroup/container/cgroup.procs; exec unshare --cgroup --mount sh -c \
-        'umount /sys/fs/cgroup && mount -t cgroup2 cgroup2 /sys/fs/cgroup; sleep 1000 & \"$0\" --exact roots::elsewhere --nocapture; kill $!' \"$0\"";
-    let output = Command::new("sh")
-        .args(["-c", script])
-        .arg(std::env::current_exe().unwrap())
-        .env("LIBRA_TEST_ELSEWHERE", "1")
-        .output()
-        .unwrap();
-    let text = String::from_utf8_lossy(&output.stdout);
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(text.contains("done: 0::/libra-agent"), "{text}{errors}");
-    for directory in [&container.join("libra-agent"), container] {
-        wait_until("the container has ended", || {
-            fs::remove_dir(directory).is_ok()
-        });
-    }
+    let (said, left) = in_a_container("");
+    assert!(said.contains("done: 0::/libra-agent"), "{said}");
+    assert!(left.iter().all(|l| l.ends_with("libra-agent")), "{left:?}");
+    // The process that waits for it has no number there.
+    let (said, left) = in_a_container("--pid --fork --mount-proc");
+    assert!(said.contains("move them into a child"), "{said}");
+    assert!(left.is_empty(), "{left:?}");
 }
 
 #[test]

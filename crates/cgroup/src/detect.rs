@@ -96,8 +96,11 @@ fn detect_v2(settings: &Settings, mounts: &[Mount], caller: &Caller) -> Result<L
             mount.point.display()
         ));
     }
-    // A container's own group: whoever made that has left its processes in it. The very top of a hierarchy has no type.
-    let container = (caller.root && mount.point.join(v2::TYPE).exists()).then(PathBuf::new);
+    // The group of the container we are in: whoever made that has left its processes there. The very top of a hierarchy has no type.
+    let is_container = caller.root
+        && own_path(caller).starts_with(&mount.root)
+        && mount.point.join(v2::TYPE).exists();
+    let container = is_container.then(PathBuf::new);
     let (root, delegated) = match &settings.root {
         Some(root) => (checked(root)?, container),
         None if caller.root && mount.point.join(UNIT).is_dir() => {
@@ -174,16 +177,16 @@ fn detect_v1(settings: &Settings, mounts: &[Mount]) -> Result<Layout, String> {
     })
 }
 
+/// The caller's own v2 group, from the top of its namespace.
+fn own_path(caller: &Caller) -> &Path {
+    let path = caller.own.lines().find_map(|l| l.strip_prefix("0::"));
+    Path::new(path.unwrap_or("/"))
+}
+
 /// The caller's own v2 group, relative to the mount.
 fn own_group(mount: &Mount, caller: &Caller) -> Result<PathBuf, String> {
-    let path = caller
-        .own
-        .lines()
-        .find_map(|l| l.strip_prefix("0::"))
-        .unwrap_or("/");
-    let below = Path::new(path)
-        .strip_prefix(&mount.root)
-        .unwrap_or(Path::new(path));
+    let path = own_path(caller);
+    let below = path.strip_prefix(&mount.root).unwrap_or(path);
     let mut own: PathBuf = below
         .components()
         .filter(|c| matches!(c, Component::Normal(_)))

@@ -141,6 +141,15 @@ fn v2_in_a_container() {
         assert_eq!(layout.hierarchies[0].root, host.dir.path().join(below));
         assert_eq!(layout.delegated.as_deref(), Some(host.dir.path()));
     }
+    // Somebody else's container, by its mount.
+    let table = UNIFIED.replace(" / @", " /docker/1234 @");
+    let host = Host::new(&table, &[("", "cpu io\n")]);
+    std::fs::write(host.dir.path().join(v2::TYPE), "domain\n").unwrap();
+    for (own, is_ours) in [("/user.slice", false), ("/docker/1234/libra-agent", true)] {
+        let own = format!("0::{own}\n");
+        let layout = host.detect_as(&Settings::default(), true, &own).unwrap();
+        assert_eq!(layout.delegated.is_some(), is_ours, "{own}");
+    }
 }
 
 #[test]

@@ -501,7 +501,13 @@ fn seed_cpuset(at: &Path) -> Result<(), Error> {
 }
 
 /// Moves the processes of a delegated group into a child of it, repeatedly since they may fork.
+///
+/// # Errors
+/// Nothing is moved where one of them is of another namespace of processes: its number is 0 here, which written back would mean this process.
 fn move_to_leaf(at: &Path) -> Result<(), Error> {
+    if processes::listed(at)?.contains(&0) {
+        return Err(v2::occupied(at));
+    }
     let leaf = at.join(LEAF);
     match DirectoryRecord::make(&leaf, &[]) {
         Ok(_) | Err(Error::Exists { .. }) => {}

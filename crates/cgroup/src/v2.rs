@@ -193,8 +193,12 @@ pub(crate) fn refuse_occupied(directory: &Path, controller: &str) -> Result<(), 
     if is_top || hands_on(directory, controller) || processes::listed(directory)?.is_empty() {
         return Ok(());
     }
+    Err(occupied(directory))
+}
+
+pub(crate) fn occupied(directory: &Path) -> Error {
     let source = std::io::Error::from(Errno::EBUSY);
-    Err(Error::io("make groups in", directory, None, source))
+    Error::io("make groups in", directory, None, source)
 }
 
 #[cfg(test)]
