@@ -172,22 +172,6 @@ class Suite(unittest.TestCase):
                 for cluster, owner in clusters.items():
                     self.assertEqual(traces_of(cluster, [], owner), [])
 
-    def test_ended_in_a_part_of_a_test(self):
-        """Its next part does not begin: the test would go on, on a cluster that is being taken down."""
-        with tempfile.TemporaryDirectory() as place:
-            directory, parts = pathlib.Path(place), pathlib.Path(place) / "parts"
-            (directory / "cluster.py").write_text("def remove_leftovers():\n    pass\n")
-            (directory / "evidence.py").write_text("evidence = None\n")
-            (directory / "test_parts.py").write_text(PARTS.format(parts=parts))
-            with subprocess.Popen([sys.executable, HERE.parent / "batch/suite.py", directory], env={**os.environ, "LIBRA_TEST_TURNS": place},
-                                  stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as run:
-                try:
-                    self.wait("the first part has begun", lambda: run.poll() is not None or parts.exists() and parts.read_text())
-                finally:
-                    run.terminate()
-                self.assertEqual(run.wait(600), 143)
-            self.assertEqual(parts.read_text(), "0 given back")
-
     @staticmethod
     def at_work(run, place):
         if run.poll() is not None:
@@ -209,6 +193,26 @@ class Suite(unittest.TestCase):
             if time.monotonic() > deadline:
                 raise TimeoutError(f"after {patience} s still not: {what}")
             time.sleep(0.5)
+
+
+class EndedInAPart(unittest.TestCase):
+    """A suite without clusters and browsers."""
+
+    def test_ended_in_a_part_of_a_test(self):
+        """Its next part does not begin: the test would go on, on a cluster that is being taken down."""
+        with tempfile.TemporaryDirectory() as place:
+            directory, parts = pathlib.Path(place), pathlib.Path(place) / "parts"
+            (directory / "cluster.py").write_text("def remove_leftovers():\n    pass\n")
+            (directory / "evidence.py").write_text("evidence = None\n")
+            (directory / "test_parts.py").write_text(PARTS.format(parts=parts))
+            with subprocess.Popen([sys.executable, HERE.parent / "batch/suite.py", directory], env={**os.environ, "LIBRA_TEST_TURNS": place},
+                                  stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as run:
+                try:
+                    Suite.wait("the first part has begun", lambda: run.poll() is not None or parts.exists() and parts.read_text())
+                finally:
+                    run.terminate()
+                self.assertEqual(run.wait(600), 143)
+            self.assertEqual(parts.read_text(), "0 given back")
 
 
 def owners():
