@@ -3,6 +3,7 @@
 Asked while the cluster is still there, before the test takes down what it made.
 """
 
+import contextlib
 import os
 import pathlib
 import re
@@ -24,15 +25,22 @@ def evidence(pbs, text):
 
 
 def at_work(pid):
-    """In what of the kernel each thread of a process waits, and its connections."""
+    """In what of the kernel each thread of a process waits, and its connections; what has ended meanwhile, or is not to be read, is left out."""
     if pid is None:
         return ["it is gone"]
-    threads = [f"thread {task.name}: {(task / 'wchan').read_text()}, system call {(task / 'syscall').read_text().strip()}" for task in pathlib.Path(f"/proc/{pid}/task").iterdir()]
-    files = [os.readlink(file) for file in pathlib.Path(f"/proc/{pid}/fd").iterdir()]
-    sockets = {file.removeprefix("socket:[").rstrip("]") for file in files if file.startswith("socket:")}
-    # Its address, the other's, the state: 01 is connected, 08 that the other has ended it.
-    found = [line.split() for line in pathlib.Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:]]
-    return threads + [f"connection {fields[1]} {fields[2]} {fields[3]}" for fields in found if fields[9] in sockets]
+    process, lines, sockets = pathlib.Path(f"/proc/{pid}"), [], set()
+    with contextlib.suppress(OSError):
+        for thread in (process / "task").iterdir():
+            with contextlib.suppress(OSError):
+                lines.append(f"thread {thread.name}: {(thread / 'wchan').read_text()}")
+                lines[-1] += f", system call {(thread / 'syscall').read_text().strip()}"
+        for file in (process / "fd").iterdir():
+            with contextlib.suppress(OSError):
+                sockets.add(os.readlink(file).removeprefix("socket:[").removesuffix("]"))
+        # Its address, the other's, the state: 01 is connected, 08 that the other has ended it.
+        found = [line.split() for line in (process / "net/tcp").read_text().splitlines()[1:]]
+        lines += [f"connection {fields[1]} {fields[2]} {fields[3]}" for fields in found if fields[9] in sockets]
+    return lines
 
 
 def said(pbs, text):
@@ -49,9 +57,6 @@ def said(pbs, text):
         for number in [number for number, line in enumerate(all_lines) if FAULT in line and FAULT in text][-2:]:
             lines.append(f"---- a fault: log of {what}")
             lines += [line[:400] for line in all_lines[max(number - MOST_BEFORE, 0):number + 3]]
-    # A scheduler that is not there, or waits for ever, says nothing of any job.
-    lines += ["---- the scheduler: its process, what the server says of it, and the last of its log", *at_work(pbs.scheduler_pid()),
-              *re.findall(r"^ +state = .*", pbs.run("qmgr", "-c", "list sched").out, re.MULTILINE), *(line[:400] for line in logs["sched"][-MOST_BEFORE:])]
     for job in chosen[-MOST_JOBS:]:
         # What tells most comes first: of a long passage the end may be lost.
         for what, all_lines in reversed(logs.items()):
@@ -61,4 +66,7 @@ def said(pbs, text):
                 lines += [line[:400] for line in all_lines if job in line or (line >= about[0] and ALWAYS.search(line))][-MOST_LINES:]
         lines.append(f"---- {job}: qstat -f")
         lines += [line for line in pbs.run("qstat", "-x", "-f", "-w", job).out.splitlines() if "Variable_List" not in line]
+    # A scheduler that is not there, or waits for ever, says nothing of any job.
+    lines += ["---- the scheduler: its process, what the server says of it, and the last of its log", *at_work(pbs.scheduler_pid()),
+              *re.findall(r"^ +state = .*", pbs.run("qmgr", "-c", "list sched").out, re.MULTILINE), *(line[:400] for line in logs["sched"][-MOST_BEFORE:])]
     return lines
