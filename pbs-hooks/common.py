@@ -338,7 +338,9 @@ def records():
     """All jobs with terms and all nodes: only after a restart of the server, and in the periodic hook."""
     server = pbs.server()
     jobs, others = [], []
-    for job in server.jobs():
+    # Not server.jobs(): PBS keeps jobs of a reservation that is over, in no queue any more, until its history of them ends, and an object of one is made of what
+    # it has freed (23.06): whoever asks for it may crash.
+    for job in (job for queue in server.queues() for job in queue.jobs()):
         if is_over(job):
             continue
         if resource(job.Resource_List, "libra_terms"):

@@ -253,9 +253,9 @@ class Cluster(client.Commands):
 
     # ---- daemons
 
-    def daemon(self, program, *args, conf=None, timeout=180):
+    def daemon(self, program, *args, conf=None, timeout=180, more=()):
         """Start one of PBS's own programs, marked as this cluster's. Its output goes to a file: a daemon keeps it open."""
-        environment = {"PBS_CONF_FILE": str(conf or self.conf), machine.MARK: str(self.directory)}
+        environment = {"PBS_CONF_FILE": str(conf or self.conf), machine.MARK: str(self.directory), **dict(more)}
         output = self.directory / "daemons.out"
         result = self.run("sh", "-c", 'exec "$0" "$@" >>"$DAEMON_OUTPUT" 2>&1 </dev/null', self.exec / program, *args,
                           environment={**environment, "DAEMON_OUTPUT": str(output)}, timeout=timeout)
@@ -279,8 +279,8 @@ class Cluster(client.Commands):
     def kill_server(self, number=signal.SIGKILL):
         machine.end_process(self.server_pid(), number)
 
-    def start_server(self):
-        self.daemon("sbin/pbs_server")
+    def start_server(self, **environment):
+        self.daemon("sbin/pbs_server", more=environment)
         self.wait("the server answers", lambda: self.run("qstat", "-B").rc == 0)
 
     def kill_mom(self, host, number=signal.SIGKILL):

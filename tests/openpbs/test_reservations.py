@@ -4,6 +4,7 @@
 Run as root: `python3 tests/openpbs/test_reservations.py`. Nothing here needs much processor time.
 """
 
+import json
 import pathlib
 import re
 import sys
@@ -61,6 +62,26 @@ class Reservations(SiteCase):
         job = self.accept(10, 1000)
         self.running(job)
         self.assertEqual(pbs.node_of(job), [first])
+
+    def test_jobs_of_one_that_is_over(self):
+        """PBS has them until its history of them ends; what it makes of them reads what it has freed, which is overwritten here."""
+        pbs = self.pbs
+        pbs.kill_server()
+        pbs.start_server(MALLOC_PERTURB_="85")
+        pbs.wait_free()
+        own = self.reserve(pbs.host_names[0], 5, 900)
+        self.begun(own)
+        job = self.accept(10, 100, "-q", own, user=pbs.users[1], script="true\n")
+        pbs.wait_state(job, "F")
+        self.assertEqual(pbs.run("pbs_rdel", own).rc, 0)
+        pbs.wait(f"{own} is gone", lambda: not self.shown(own))
+        gone = time.time()
+        records = pbs.home / "server_priv/libra/records.json"
+        pbs.wait("what PBS has is written down", lambda: records.exists() and json.loads(records.read_text())["taken"] > gone)
+        self.assertEqual(pbs.qstat(job)["job_state"], "F")
+        pbs.kill_server()
+        pbs.start_server()
+        pbs.wait_free()
 
     def test_in_ones_own(self):
         pbs = self.pbs
