@@ -42,6 +42,11 @@ class Reservations(SiteCase):
     def begun(self, name):
         self.pbs.wait(f"{name} has begun", lambda: "reserve_state = RESV_RUNNING" in self.shown(name), 400)
 
+    def restart(self, **environment):
+        self.pbs.kill_server()
+        self.pbs.start_server(**environment)
+        self.pbs.wait_free()
+
     def test_nodes_that_others_have_reserved(self):
         pbs = self.pbs
         first, second = pbs.host_names
@@ -66,9 +71,8 @@ class Reservations(SiteCase):
     def test_jobs_of_one_that_is_over(self):
         """PBS has them until its history of them ends; what it makes of them reads what it has freed, which is overwritten here."""
         pbs = self.pbs
-        pbs.kill_server()
-        pbs.start_server(MALLOC_PERTURB_="85")
-        pbs.wait_free()
+        self.restart(MALLOC_PERTURB_="85")
+        self.addCleanup(self.restart)
         own = self.reserve(pbs.host_names[0], 5, 900)
         self.begun(own)
         job = self.accept(10, 100, "-q", own, user=pbs.users[1], script="true\n")
@@ -79,9 +83,6 @@ class Reservations(SiteCase):
         records = pbs.home / "server_priv/libra/records.json"
         pbs.wait("what PBS has is written down", lambda: records.exists() and json.loads(records.read_text())["taken"] > gone)
         self.assertEqual(pbs.qstat(job)["job_state"], "F")
-        pbs.kill_server()
-        pbs.start_server()
-        pbs.wait_free()
 
     def test_in_ones_own(self):
         pbs = self.pbs
