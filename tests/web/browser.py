@@ -38,8 +38,9 @@ class Browser:
             # It is of no use to anybody when this process has ended, in whatever way.
             LIBC.prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL))
 
+        # It has a directory of its own among the temporary ones, which who is killed does not remove.
         self.process = subprocess.Popen([program, *FLAGS, f"--user-data-dir={directory}/profile", "about:blank"], preexec_fn=inherit, close_fds=False,
-                                        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=open(self.directory / "browser.log", "wb"), start_new_session=True)
+                                        env=os.environ | {"TMPDIR": str(directory)}, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=open(self.directory / "browser.log", "wb"), start_new_session=True)
         os.close(ours[0])
         os.close(theirs[1])
         self.write, self.read = ours[1], theirs[0]
