@@ -21,6 +21,12 @@ def environment_without(*prefixes):
     return {key: value for key, value in os.environ.items() if not key.startswith(prefixes)}
 
 
+def where_the_day_is_young():
+    """TZ of a place in which it is after three in the morning: who asks there for the movements of this month does not do so in the first minutes of one, for
+    what was done in the last ones of another."""
+    return f"<YOUNG>{time.gmtime().tm_hour - 3}"
+
+
 def there(directory, pattern):
     """What there is below a directory, also where it is removed in this moment, as control groups are."""
     try:

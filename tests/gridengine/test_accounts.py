@@ -7,6 +7,7 @@ import unittest
 
 from case import CellCase
 from cluster import ADMIN, MASTER
+from commands import where_the_day_is_young
 
 
 def idle_until(file):
@@ -46,7 +47,7 @@ class Accounts(CellCase):
 
     @classmethod
     def account(cls, *words, status=0):
-        done = cls.cell.libra("account", *words)
+        done = cls.cell.libra("account", *words, environment={"TZ": where_the_day_is_young()})
         assert done.rc == status, (words, done)
         return done.out
 

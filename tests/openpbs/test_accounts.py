@@ -5,6 +5,7 @@ Run as root: `python3 tests/openpbs/test_accounts.py`.
 """
 
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -16,6 +17,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 from case import SiteCase  # noqa: E402  (puts tests/batch in the path)
 import postgres  # noqa: E402
+from commands import where_the_day_is_young  # noqa: E402
 from libra_site import busy  # noqa: E402
 from scripts import idle_until, works_until  # noqa: E402
 
@@ -41,7 +43,8 @@ class AccountsCase(SiteCase):
 
     @classmethod
     def account(cls, *words):
-        done = subprocess.run([cls.pbs.libra, "--config", cls.pbs.own / "server.toml", "account", *words], capture_output=True, text=True, check=False)
+        done = subprocess.run([cls.pbs.libra, "--config", cls.pbs.own / "server.toml", "account", *words], env=os.environ | {"TZ": where_the_day_is_young()},
+                              capture_output=True, text=True, check=False)
         assert done.returncode == 0, (words, done)
         return done.stdout
 

@@ -5,6 +5,7 @@ Run as root: `python3 tests/slurm/test_accounts.py`.
 """
 
 import json
+import os
 import pathlib
 import re
 import shutil
@@ -16,6 +17,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 from case import SiteCase  # noqa: E402
+from commands import where_the_day_is_young  # noqa: E402
 from libra_site import busy, program  # noqa: E402
 from scripts import idle_until  # noqa: E402
 from promises import STILL, is_saved  # noqa: E402
@@ -43,7 +45,8 @@ class AccountsCase(SiteCase):
 
     @classmethod
     def account(cls, *words, status=0):
-        done = subprocess.run([program(), "--config", cls.settings, "account", *words], capture_output=True, text=True, check=False)
+        done = subprocess.run([program(), "--config", cls.settings, "account", *words], env=os.environ | {"TZ": where_the_day_is_young()}, capture_output=True, text=True,
+                              check=False)
         assert done.returncode == status, (words, done)
         return done.stdout
 

@@ -23,6 +23,7 @@ import machine  # noqa: E402  (puts tests/batch in the path)
 import postgres  # noqa: E402
 from case import SiteCase  # noqa: E402
 from cluster import PROGRAMS, slurm_version  # noqa: E402
+from commands import where_the_day_is_young  # noqa: E402
 from libra_site import Site, program  # noqa: E402
 from scripts import idle_until  # noqa: E402
 from promises import STILL, commitment, committed, counted, expect_free_beside, holding, is_saved, terms, tokens  # noqa: E402
@@ -134,7 +135,7 @@ class Failover(SiteCase):
     @classmethod
     def account(cls, *words):
         """On the host that is in control."""
-        command = [str(word) for word in (program(), "--config", cls.settings, "account", *words)]
+        command = [str(word) for word in ("env", f"TZ={where_the_day_is_young()}", program(), "--config", cls.settings, "account", *words)]
         done = subprocess.run(cls.slurm.on_second(*command) if cls.slurm.second else command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, (words, done)
         return done.stdout

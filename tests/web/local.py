@@ -13,10 +13,12 @@ import tempfile
 import time
 import traceback
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "batch")]
 
 import browser  # noqa: E402
 import drive  # noqa: E402
+from commands import where_the_day_is_young  # noqa: E402
 
 TERMS = {"estimate": "10", "deadline": "40", "budget": "1000", "processors": "1"}
 # No network: two weeks of what metrics may have kept.
@@ -377,6 +379,8 @@ def jobs_outlive_the_page(user, local):
 
 def an_account_pays(page, local, pictures):
     """What it has, a budget that it does not cover and the offer that it does, the charge on the statement."""
+    # The page of an account is that of this month: not in the first minutes of one.
+    local.environment["TZ"] = where_the_day_is_young()
     local.accounts_on(20)
     with local.web() as web:
         user = drive.User(page, web, pictures)
