@@ -23,9 +23,13 @@ SIZES = {"": {}, "middle": {"width": 768, "height": 1024}, "narrow": {"width": 3
 VIEWS = {"-".join(filter(None, (size, tone))): {**view, "dark": tone == "dark"} for size, view in SIZES.items() for tone in ("light", "dark")}
 
 
+# The first does the same for less; as find_browser in scripts/probe/probes.sh.
+NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+
+
 def chromium():
     """The browser of this machine, None if there is none."""
-    places = [pathlib.Path(directory) / name for name in ("chromium", "chromium-browser", "google-chrome") for directory in os.environ["PATH"].split(":")]
+    places = [pathlib.Path(directory) / name for name in NAMES for directory in os.environ["PATH"].split(":")]
     return next((str(place) for place in places if os.access(place, os.X_OK)), None)
 
 
