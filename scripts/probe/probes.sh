@@ -127,8 +127,9 @@ find_browser() {
     at=$(probe_directory) || return 1
     for name in "${browsers[@]}"; do
         have "$name" || continue
-        if TMPDIR=$at timeout 300 "$name" --headless --no-sandbox --disable-gpu --no-first-run --user-data-dir="$at/profile" --dump-dom \
-            'data:text/html,<title>ready</title>' 2>"$at/log" </dev/null | grep -q '<title>ready'; then
+        TMPDIR=$at timeout 300 "$name" --headless --no-sandbox --disable-gpu --no-first-run --user-data-dir="$at/profile" --dump-dom \
+            'data:text/html,<title>ready</title>' >"$at/page" 2>"$at/log" </dev/null || true
+        if grep -q '<title>ready' "$at/page"; then
             browser=$name rc=0
             break
         fi

@@ -8,7 +8,7 @@ newest_tag() {
     IFS=. read -r major minor micro <<<"$2"
     tag=$(git -C "$1" tag --list "slurm-$major-$minor-${micro:-*}*" | grep -E "^slurm-$major-$minor-${micro:-[0-9]+}-[0-9.]+$" | sort -V | tail -n 1)
     [ -n "$tag" ] || return 1
-    version=$(git -C "$1" show "$tag:META" | awk '$1 == "Version:" { print $2; exit }')
+    version=$(git -C "$1" show "$tag:META" | awk '$1 == "Version:" && !n++ { print $2 }')
 }
 
 # is_repository DIRECTORY, or the script ends

@@ -15,7 +15,7 @@ more_evidence() {
 }
 state() { qstat -xf "$1" 2>/dev/null | awk '$1 == "job_state" { print $3 }'; }
 is_state() { [ "$(state "$1")" = "$2" ]; }
-node_free() { pbsnodes n1 | grep -q '^ *state = free'; }
+node_free() { grep -q '^ *state = free' <<<"$(pbsnodes n1)"; }
 works() { [ -n "$(cat "$place/job-$1/cgroup.procs" 2>/dev/null)" ] && grep -q runs "/home/alice/$1.started"; }
 # The hosts hear of hooks a second or two later; jobs that come before are tried again.
 told() { grep -q libra_terms "$PBS_HOME/mom_priv/hooks/resourcedef" && [ -s "$PBS_HOME/mom_priv/hooks/libra_execjob_begin.PY" ] && [ -s "$PBS_HOME/mom_priv/hooks/libra_execjob_epilogue.PY" ]; }

@@ -13,8 +13,8 @@ more_evidence() {
 slurm() { timeout $patience "$@"; }
 state() { slurm scontrol show job "$1" 2>/dev/null | sed -n 's/.* *JobState=\([A-Z_]*\).*/\1/p' | head -n 1; }
 is_state() { [ "$(state "$1")" = "$2" ]; }
-node_up() { slurm sinfo -h -o %T | grep -qE '^(idle|mixed|allocated)$'; }
-controller_up() { slurm scontrol ping | grep -q 'is UP'; }
+node_up() { grep -qE '^(idle|mixed|allocated)$' <<<"$(slurm sinfo -h -o %T)"; }
+controller_up() { grep -q 'is UP' <<<"$(slurm scontrol ping)"; }
 # Slurm's own group of a job, by what its script has said: job_N, or from 26.05 on named after its SLUID.
 place() {
     local group
@@ -116,7 +116,7 @@ never_else "$(place "$first")" "$one" 'scontrol reconfigure' slurm scontrol reco
 wait_for "the node is up after scontrol reconfigure" node_up
 both_run 'scontrol reconfigure'
 held_as_promised "$first" 0.3
-slurm scontrol show job "$first" | grep -q 'Restarts=0' || fail "$first was started again"
+grep -q 'Restarts=0' <<<"$(slurm scontrol show job "$first")" || fail "$first was started again"
 ok "both jobs run on, and were started once"
 
 quietly as_alice "scancel $first"
