@@ -123,8 +123,9 @@ find_venv() {
 browsers=(chromium-headless-shell chromium chromium-browser google-chrome)
 find_browser() {
     local name at rc=1
-    browser_problem='there is no chromium'
+    browser_problem='there is no place for temporary files'
     at=$(probe_directory) || return 1
+    browser_problem='there is no chromium'
     for name in "${browsers[@]}"; do
         have "$name" || continue
         TMPDIR=$at timeout 300 "$name" --headless --no-sandbox --disable-gpu --no-first-run --user-data-dir="$at/profile" --dump-dom \
