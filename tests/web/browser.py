@@ -40,7 +40,8 @@ class Browser:
 
         # It has a directory of its own among the temporary ones, which who is killed does not remove.
         self.process = subprocess.Popen([program, *FLAGS, f"--user-data-dir={directory}/profile", "about:blank"], preexec_fn=inherit, close_fds=False,
-                                        env=os.environ | {"TMPDIR": str(directory)}, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=open(self.directory / "browser.log", "wb"), start_new_session=True)
+                                        env=os.environ | {"TMPDIR": str(directory)}, start_new_session=True,
+                                        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=open(self.directory / "browser.log", "wb"))
         os.close(ours[0])
         os.close(theirs[1])
         self.write, self.read = ours[1], theirs[0]
