@@ -20,6 +20,10 @@ import time
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update",
          "--disable-sync", "--disable-dev-shm-usage", "--hide-scrollbars", "--remote-debugging-pipe", "--force-prefers-reduced-motion"]
 
+# A connection that was kept from an earlier request was gone before anything of the next one was sent. Seen on machines with many times more work than
+# processors. It is learned from the protocol: the page that a person is shown then is empty in a browser that has no windows.
+NOT_SENT = "net::ERR_SOCKET_NOT_CONNECTED"
+
 LIBC, PR_SET_PDEATHSIG = ctypes.CDLL(None), 1
 
 
@@ -46,6 +50,7 @@ class Browser:
         os.close(theirs[1])
         self.write, self.read = ours[1], theirs[0]
         self.buffer, self.number, self.session, self.said, self.requested, self.scripts = b"", 0, None, [], [], True
+        self.failed = {}  # by kind of request (Document, Fetch): why the last one had no answer
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
@@ -84,6 +89,9 @@ class Browser:
             self.said.append(f"a dialog: {values['message']}")
         elif method == "Network.requestWillBeSent":
             self.requested.append(values["request"]["url"])
+            self.failed.pop(values.get("type"), None)
+        elif method == "Network.loadingFailed":
+            self.failed[values["type"]] = values["errorText"]
         return message
 
     def call(self, method, patience=180, **values):
@@ -105,20 +113,25 @@ class Browser:
     def open(self, url):
         self.call("Page.navigate", url=url)
         self.loaded()
-        self.again_if_not_sent()
 
     def loaded(self):
-        self.wait("document.readyState === 'complete'")
+        self.wait("location.protocol !== 'chrome-error:' && document.readyState === 'complete'")
 
     def evaluate(self, script):
-        """The value of an expression in the page, promises waited for."""
-        done = self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True, userGesture=True)
-        if "exceptionDetails" in done:
-            raise RuntimeError(f"{script}: {done['exceptionDetails'].get('exception', {}).get('description')}")
-        return done["result"].get("value")
+        """The value of an expression in the page, promises waited for. One whose request was not sent is asked again."""
+        end = time.monotonic() + 180
+        while True:
+            done = self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True, userGesture=True)
+            if "exceptionDetails" not in done:
+                return done["result"].get("value")
+            why = str(done["exceptionDetails"].get("exception", {}).get("description"))
+            if "Failed to fetch" not in why or self.failed.get("Fetch") != NOT_SENT or time.monotonic() > end:
+                raise RuntimeError(f"{script}: {why}")
+            time.sleep(0.1)
 
     def wait(self, script, patience=180.0):
-        """Wait until an expression is true; its value. A page that is on its way to another is asked again."""
+        """Wait until an expression is true; its value. A page that is on its way to another is asked again; so is the server, as a person does, for a page
+        that the browser did not come to ask for."""
         end, last = time.monotonic() + patience, None
         while time.monotonic() < end:
             try:
@@ -127,9 +140,24 @@ class Browser:
                     return last
             except RuntimeError as error:
                 last = error
+            self.again_if_not_sent()
             time.sleep(0.1)
         asked = " ".join(url.rpartition("/")[2] for url in self.requested[-8:])
         raise TimeoutError(f"waited {patience:.0f} s for {script} ({last}) at {self.evaluate('location.href')}, asked for last: {asked}: {self.evaluate('document.body.innerText')[:1500]}")
+
+    def again_if_not_sent(self):
+        """Where the browser shows its own page instead: ask again for what was not sent, a form as it was. Any other reason is an error."""
+        if "Document" not in self.failed:
+            return
+        try:
+            if not self.evaluate("location.protocol === 'chrome-error:'"):
+                return
+        except RuntimeError:  # on its way to another
+            return
+        why = self.failed.pop("Document")
+        if why != NOT_SENT:
+            raise ConnectionError(f"no answer for {next(url for url in reversed(self.requested) if not url.startswith('data:'))}: {why}")
+        self.call("Page.reload")
 
     def text(self, selector="body"):
         return self.evaluate(f"document.querySelector({json.dumps(selector)})?.innerText ?? ''")
@@ -169,15 +197,7 @@ class Browser:
         """A click that leads to another page, and wait for that: the one that is left may show already what is expected of it."""
         self.evaluate("window.isLeft = true")
         self.click(selector)
-        self.wait("!window.isLeft && document.readyState === 'complete'")
-        self.again_if_not_sent()
-
-    def again_if_not_sent(self):
-        """Ask again, as a person does, where the browser shows its own page instead: by ERR_SOCKET_NOT_CONNECTED it says that its connection was gone before
-        anything was sent. Seen on machines with many times more work than processors; a form is sent again as it was."""
-        if self.evaluate("location.protocol === 'chrome-error:' && document.body.innerText.includes('ERR_SOCKET_NOT_CONNECTED')"):
-            self.call("Page.reload")
-            self.wait("location.protocol !== 'chrome-error:' && document.readyState === 'complete'")
+        self.wait("!window.isLeft && location.protocol !== 'chrome-error:' && document.readyState === 'complete'")
 
     def key(self, key, code=None, text=None):
         code = code or key
