@@ -18,7 +18,7 @@ import subprocess
 import time
 
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update",
-         "--disable-sync", "--disable-dev-shm-usage", "--hide-scrollbars", "--remote-debugging-pipe", "--force-prefers-reduced-motion"]
+         "--disable-sync", "--disable-dev-shm-usage", "--hide-scrollbars", "--disable-auto-reload", "--remote-debugging-pipe", "--force-prefers-reduced-motion"]
 
 # A connection that was kept from an earlier request was gone before anything of the next one was sent. Seen on machines with many times more work than
 # processors. It is learned from the protocol: the page that a person is shown then is empty in a browser that has no windows.
@@ -154,7 +154,9 @@ class Browser:
                 return
         except RuntimeError:  # on its way to another
             return
-        why = self.failed.pop("Document")
+        why = self.failed.pop("Document", None)
+        if why in (None, "net::ERR_ABORTED"):  # another was asked for meanwhile
+            return
         if why != NOT_SENT:
             raise ConnectionError(f"no answer for {next(url for url in reversed(self.requested) if not url.startswith('data:'))}: {why}")
         self.call("Page.reload")
