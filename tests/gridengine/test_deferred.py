@@ -18,10 +18,10 @@ def at(seconds):
 class Site(CellCase):
     """What the classes have in common."""
 
-    def deferred(self, job):
-        """It was accepted so, and holds nothing."""
-        self.assertEqual(self.commitment(job)["deferred"], "1")
-        details = self.cell.details(job)
+    def deferred(self, job, commitment=None, details=None):
+        """It was accepted so, and holds nothing; it is looked at here where it was not before."""
+        self.assertEqual((commitment or self.commitment(job))["deferred"], "1")
+        details = details or self.cell.details(job)
         self.assertIn("libra_accepted=deferred: ", details["context"])
         self.assertIn(f"libra_start=*+{job}:*", details["hard resource_list"])
 
@@ -84,13 +84,14 @@ class Deferred(Site):
 
     def test_a_later_start(self):
         def judged(ahead):
-            """In time; else it is one that may begin."""
+            """Looked at in time; else it is one that may begin."""
             begins = time.time() + ahead
             job = self.accept(60, "2h", "-a", at(ahead))
-            return (begins, job) if time.time() < begins - 2 else None
+            found = self.commitment(job), self.cell.details(job)
+            return (begins, job, found) if time.time() < begins - 2 else None
 
-        begins, job = self.cell.in_time("a job that may begin later", judged)
-        self.deferred(job)
+        begins, job, found = self.cell.in_time("a job that may begin later", judged)
+        self.deferred(job, *found)
         self.confirmed(job)
         self.assertGreater(time.time(), begins - 2)
         over = self.accept(60, "2h", "-a", "202001010000")

@@ -304,13 +304,12 @@ class Classes(Planning):
             """Behind one that has not used its estimate yet."""
             first = self.has_it(estimate, busy_until(enough))
             answer = self.all_of_it(HOUR, script=idle_until(done))
-            if answer.rc == 0 and "planned: " in self.info(answer.out):
-                return first, answer.out
+            if answer.rc == 0 and (starts_by := self.terms(answer.out).get("starts-by")):
+                return first, answer.out, float(starts_by)
             self.clear()
             return None
 
-        first, job = self.pbs.in_time("a job of so short an estimate", planned, (10, 40, 120))
-        starts_by = self.starts_by(job)
+        first, job, starts_by = self.pbs.in_time("a job of so short an estimate", planned, (10, 40, 120))
         self.begun(job)
         self.assertGreaterEqual(time.time(), starts_by)
         self.assertEqual(self.pbs.qstat(first)["job_state"], "R")

@@ -135,13 +135,12 @@ class Planned(Planning):
             """Behind one that has not used its estimate yet."""
             first = self.runs(estimate, busy_until(enough))
             answer = self.whole(HOUR, script=idle_until(done))
-            if "libra: planned: " in answer.err:
-                return first, answer.out
+            if "libra: planned: " in answer.err and (starts_by := self.commitment(answer.out).get("starts-by")):
+                return first, answer.out, float(starts_by)
             self.clear()
             return None
 
-        first, job = slurm.in_time("a job of so short an estimate", planned, (10, 40, 120))
-        starts_by = self.starts_by(job)
+        first, job, starts_by = slurm.in_time("a job of so short an estimate", planned, (10, 40, 120))
         self.begun(job)
         self.assertGreaterEqual(time.time(), starts_by)
         self.assertEqual(slurm.state(first), "RUNNING")
