@@ -9,11 +9,13 @@
 import base64
 import contextlib
 import ctypes
+import errno
 import json
 import os
 import pathlib
 import select
 import signal
+import socket
 import subprocess
 import time
 
@@ -27,11 +29,30 @@ NOT_SENT = "net::ERR_SOCKET_NOT_CONNECTED"
 LIBC, PR_SET_PDEATHSIG = ctypes.CDLL(None), 1
 
 
+def deaf_to_addresses():
+    """A filter of system calls (libseccomp, which Debian's apt needs) under which no address of this machine is seen to come or go; load it in the child. Clusters
+    of other tests bring addresses, and a browser that sees one gives up what it has just asked for: ERR_NETWORK_CHANGED."""
+
+    class Compared(ctypes.Structure):  # struct scmp_arg_cmp
+        _fields_ = [("argument", ctypes.c_uint), ("how", ctypes.c_int), ("value", ctypes.c_uint64), ("other", ctypes.c_uint64)]
+
+    library, allow, error, equal = ctypes.CDLL("libseccomp.so.2"), 0x7FFF0000, 0x00050000, 4
+    library.seccomp_init.restype, library.seccomp_init.argtypes = ctypes.c_void_p, [ctypes.c_uint32]
+    library.seccomp_rule_add_array.argtypes = [ctypes.c_void_p, ctypes.c_uint32, ctypes.c_int, ctypes.c_uint, ctypes.c_void_p]
+    library.seccomp_load.argtypes = [ctypes.c_void_p]
+    rules = library.seccomp_init(allow)
+    # socket(AF_NETLINK, any type, NETLINK_ROUTE)
+    asked = (Compared * 2)(Compared(0, equal, socket.AF_NETLINK), Compared(2, equal, socket.NETLINK_ROUTE))
+    assert library.seccomp_rule_add_array(rules, error | errno.EAFNOSUPPORT, library.seccomp_syscall_resolve_name(b"socket"), len(asked), asked) == 0
+    return lambda: library.seccomp_load(rules)
+
+
 class Browser:
     """One page of one browser. `said`: what its console complained of; `requested`: addresses that it asked for."""
 
     def __init__(self, program, directory):
         self.directory = pathlib.Path(directory)
+        deaf = deaf_to_addresses()
         ours, theirs = os.pipe(), os.pipe()  # (read, write) of what the browser reads, and of what it writes
 
         def inherit():
@@ -41,6 +62,8 @@ class Browser:
             os.dup2(write, 4)
             # It is of no use to anybody when this process has ended, in whatever way.
             LIBC.prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL))
+            if deaf() != 0:
+                raise OSError("the kernel takes no filter of system calls")
 
         # It has a directory of its own among the temporary ones, which who is killed does not remove.
         self.process = subprocess.Popen([program, *FLAGS, f"--user-data-dir={directory}/profile", "about:blank"], preexec_fn=inherit, close_fds=False,
