@@ -277,6 +277,24 @@ fn a_start_after_which_its_deadline_cannot_be_kept_is_refused() {
     );
 }
 
+/// The periodic hook may have looked at it before that, and would tell its owner another reason.
+#[test]
+fn what_it_was_told_when_its_promise_was_given_back_stays() {
+    let mut server = one_node();
+    let job = defer(&mut server, "2.s", waiting("40", "100", "999"), 1000.0);
+    let mut alter = |commitment: &Value| {
+        let altered =
+            json!({"id": "2.s", "commitment": commitment, "keys": ["libra_info"], "by": "root"});
+        ask(
+            &mut server,
+            json!({"event": "modifyjob", "job": altered}),
+            1100.0,
+        )
+    };
+    assert_eq!(alter(&job["commitment"])["verdict"], "accept");
+    assert_eq!(alter(&Value::Null)["verdict"], "refuse");
+}
+
 #[test]
 fn without_room_it_waits_on_and_says_until_when() {
     let mut server = one_node();

@@ -193,8 +193,8 @@ impl Server {
         }
         let keys: Vec<&str> = list(job, "keys").iter().filter_map(Value::as_str).collect();
         let has_commitment = text(job, "commitment").is_some();
-        // The periodic hook tells the owner of a held job so.
-        if by_root && keys.iter().all(|key| *key == "libra_info") {
+        // The periodic hook tells the owner of a held job so. Where the promise was given back since that hook began, its news say why.
+        if by_root && has_commitment && keys.iter().all(|key| *key == "libra_info") {
             return accept();
         }
         if by_root && self.takes_place(job, &keys, now) {
