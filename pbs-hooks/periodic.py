@@ -176,9 +176,7 @@ def mail(job_id, point, info):
     people = [one for one in people if ADDRESS.fullmatch(one)]
     if people:
         text = "To: %s\nSubject: PBS JOB %s\n\nPBS Job Id: %s\nJob Name:   %s\nlibra: %s\n" % (", ".join(people), job_id, job_id, job.Job_Name, info)
-        done = subprocess.run([mailer, "-f", string(server.mail_from) or "adm", *people], input=text, capture_output=True, text=True, timeout=10, check=False)
-        if done.returncode:
-            log("%s: its owner is not mailed: %s" % (job_id, done.stderr))
+        run_program("%s: its owner is not mailed" % job_id, [mailer, "-f", string(server.mail_from) or "adm", *people], timeout=10, input=text)
 
 
 def tell_owners(text, whom, ids):
@@ -188,9 +186,18 @@ def tell_owners(text, whom, ids):
 
 def qalter(trouble, *words):
     program = os.path.join(pbs.get_pbs_conf()["PBS_EXEC"], "bin/qalter")
-    done = subprocess.run([program, *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=20, env=dict(os.environ, TZ="UTC"), check=False)
-    if done.returncode:
-        log("%s: %s" % (trouble, done.stderr))
+    run_program(trouble, [program, *words], timeout=60, stdin=subprocess.DEVNULL, env=dict(os.environ, TZ="UTC"))
+
+
+def run_program(trouble, words, **how):
+    """What does not come to its end is told, and keeps nobody from the rest."""
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, check=False, **how)
+        problem = done.stderr if done.returncode else None
+    except (OSError, subprocess.SubprocessError) as error:
+        problem = error
+    if problem is not None:
+        log("%s: %s" % (trouble, problem))
 
 
 run(write)
