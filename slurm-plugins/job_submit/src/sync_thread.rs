@@ -304,6 +304,8 @@ impl Rounds {
         if !self.serves {
             return std::thread::sleep(FIRST);
         }
+        // Who asks for a poll from here on may have changed what this one has read already.
+        state().poll_wanted = false;
         let begun = Instant::now();
         let Orders {
             pins,
@@ -353,7 +355,7 @@ impl Rounds {
         }
         let ready = {
             let mut state = state();
-            state.poll_wanted = moved;
+            state.poll_wanted |= moved;
             state
                 .controller
                 .as_ref()
