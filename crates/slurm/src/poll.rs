@@ -23,8 +23,9 @@ use libra_wording::errors;
 use std::collections::{HashMap, HashSet};
 
 /// An acceptance whose job is not in records that were taken so many seconds later has none: another plugin or Slurm itself
-/// refused it, or it was only a test.
-const UNNAMED: f64 = 2.0;
+/// refused it, or it was only a test. Less is no proof: of many submissions that come at once slurmctld lets one after the other
+/// become a job, and its own schedulers may be in between.
+const UNNAMED: f64 = 5.0;
 
 /// Slurm's times are whole seconds, and a job may be written down a moment after its end.
 const SECONDS_CUT: f64 = 2.0;

@@ -233,7 +233,7 @@ fn a_held_quote_is_used_once_by_its_user_for_its_job() {
     assert!(text.contains("was used or given back"), "{text}");
     // Accepted and never queued, it is taken back as any other is.
     controller
-        .poll(&records(now + 5.0), now + 5.0)
+        .poll(&records(now + 6.0), now + 6.0)
         .expect("a poll");
     assert_eq!(controller.book().job_count(), 0);
 }

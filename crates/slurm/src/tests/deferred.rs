@@ -331,15 +331,15 @@ fn what_has_no_job_and_what_is_cancelled_hold_nothing() {
     let mut queue = Queue::new(EXACT);
     queue.accept(&held("10", "100"), START);
     assert!(poll(&mut queue, START + 1.0).again);
-    let dropped = poll(&mut queue, START + 3.0);
+    let dropped = poll(&mut queue, START + 6.0);
     assert_eq!((dropped.dropped.len(), dropped.again), (1, false));
-    let id = enqueue(&mut queue, &held("10", "100"), START + 3.0);
-    poll(&mut queue, START + 4.0);
+    let id = enqueue(&mut queue, &held("10", "100"), START + 6.0);
+    poll(&mut queue, START + 7.0);
     let job = queue.job(id);
-    (job.state, job.ended, job.deferred) = (State::Ended, START + 5.0, None);
+    (job.state, job.ended, job.deferred) = (State::Ended, START + 8.0, None);
     let told = |poll: Poll| poll.counts.ended(Outcome::Cancelled);
     assert_eq!(
-        [5.0, 6.0].map(|after| told(poll(&mut queue, START + after))),
+        [8.0, 9.0].map(|after| told(poll(&mut queue, START + after))),
         [1, 0]
     );
 }

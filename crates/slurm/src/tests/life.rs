@@ -136,9 +136,9 @@ fn a_job_may_start_late() {
 fn an_acceptance_without_a_job_is_taken_back() {
     let mut queue = Queue::new(EXACT);
     queue.accept(&asks("10", "20", "100"), START);
-    queue.poll(START + 1.9);
+    queue.poll(START + 4.9);
     assert!(queue.committed()["n1"] >= 0.5);
-    let poll = queue.poll(START + 2.1);
+    let poll = queue.poll(START + 5.1);
     assert_eq!(poll.log, ["1 acceptances have no job, taken back"]);
     assert_eq!(queue.committed()["n1"], 0.0);
 }
