@@ -18,7 +18,8 @@ async function ask(address, options) {
   try {
     const answer = await fetch(address, options).catch(() => fetch(address, options));
     if (answer.status === 403) { trouble(SHUT); return null; }
-    trouble('');
+    // What somebody was told of a file is there until they choose another.
+    if ([GONE, SHUT].includes(by('trouble').textContent)) trouble('');
     return answer;
   } catch {
     trouble(GONE);
@@ -483,6 +484,7 @@ function form(page) {
       const answer = await ask(link.getAttribute('href').replace(/^submit/, 'script-file'), { headers: OWN });
       const found = answer ? await answer.json() : { problem: GONE };
       if (found.problem) { trouble(found.problem); return; }
+      trouble('');
       field('script').value = found.script;
       field('directory').value = found.directory;
       if (!field('name').value) field('name').value = found.name;
