@@ -262,9 +262,9 @@ Alias /pun/sys/libra {app}/public
 </Location>"""
 
 
-def pages():
-    """Pages of `libra web` that an app has started: their sockets."""
-    return set(pathlib.Path("/tmp").glob(f"libra-web-{pwd.getpwnam(USER).pw_uid}-*"))
+def pages(portal):
+    """Pages of `libra web` that this portal's app has started: their sockets."""
+    return set(portal.own.glob(f"libra-web-{pwd.getpwnam(USER).pw_uid}-*"))
 
 
 def in_ondemand(portal, page):
@@ -272,12 +272,14 @@ def in_ondemand(portal, page):
     shutil.copytree(APP, app)
     settings = portal.directory / "env"
     settings.write_text(f"# What this portal sets.\nLIBRA=/nowhere/libra\nLIBRA_CONFIG='{portal.config}'\nLIBRA_WEB_OPTIONS=--system local\nXDG_STATE_HOME={portal.own}/state\n")
-    # Apps of a portal read it in /etc; this one is told another place.
+    # Apps of a portal read it in /etc, and have their sockets in /tmp; this one is told other places, for there may be another such test.
     text = (app / "app.js").read_text()
-    assert "'/etc/ood/config/apps/libra/env'" in text
-    (app / "app.js").write_text(text.replace("'/etc/ood/config/apps/libra/env'", json.dumps(str(settings))))
+    for place, here in (("'/etc/ood/config/apps/libra/env'", json.dumps(str(settings))), ("`/tmp/libra-web-", f"`{portal.own}/libra-web-")):
+        assert place in text, place
+        text = text.replace(place, here)
+    (app / "app.js").write_text(text)
     inner, outer = servers.free_port(), servers.free_port()
-    before = pages()
+    assert not pages(portal)
     own = servers.apache(portal.where, portal.own / "pun", passenger(portal, app), inner, None, ("alias", "passenger"), **as_user(USER))
     if ROOT:
         shutil.chown(portal.own / "pun", USER)
@@ -291,7 +293,7 @@ def in_ondemand(portal, page):
         # The portal's other user, had it come to this one's nginx.
         status, text = servers.ask(outer, "/pun/sys/libra/submit", basic("bob"))
         assert status == 403 and "that you are bob" in text, (status, text)
-        started = pages() - before
+        started = pages(portal)
         assert len(started) == 1, started
         user = user_at(portal, page, outer, "/pun/sys/libra/", first="/pun/sys/libra")
         works(user, portal, "ondemand")
@@ -301,7 +303,7 @@ def in_ondemand(portal, page):
         assert "HOME" in environment and "LIBRA_CONFIG" in environment, environment
         leave(page)
     end = time.monotonic() + 180
-    while pages() - before:
+    while pages(portal):
         assert time.monotonic() < end, "a page was left behind by its app"
         time.sleep(0.1)
 
