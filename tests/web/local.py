@@ -58,7 +58,9 @@ class Local:
             assert done.returncode == 0, done
 
     def jobs(self):
-        return json.loads(self.command("status", "--json", "--system", "local").stdout)["jobs"]
+        answer = self.command("status", "--json", "--system", "local")
+        assert answer.returncode == 0, answer
+        return json.loads(answer.stdout)["jobs"]
 
     def wait_running(self):
         """A job's page is there as soon as it is accepted; that it runs is written down after it has begun."""
@@ -392,7 +394,7 @@ def an_account_pays(page, local, pictures):
         assert "project:others" not in text and "site:" not in text, text
         kept = page.evaluate("fetch([...document.querySelectorAll('a')].find((one) => one.href.includes('account.csv')).href).then(async (a) => [a.headers.get('content-disposition'), await a.text()])")
         assert kept[0].startswith('attachment; filename="user-root-') and "for a start" in kept[1], kept
-        user.fill(script=drive.lines("echo paid\n"), name="paid", directory=str(local.work), **{**TERMS, "budget": "21"})
+        user.fill(script=drive.lines("echo paid\n"), name="paid", directory=str(local.work), **{**TERMS, "deadline": "400", "budget": "21"})
         page.follow("button[value=submit]")
         page.wait("document.querySelector('.verdict.bad') && document.body.innerText.includes('funds')")
         text = page.text()
@@ -404,7 +406,7 @@ def an_account_pays(page, local, pictures):
         user.wait_state("finished")
         # It is paid for in the moment after its end.
         text = user.until("account", "met its deadline")
-        assert "9.75" in text, text
+        assert "9.98" in text, text
         user.check_view("account-on")
         user.page.open(user.base + "jobs")
         user.page.follow("#rows a")
