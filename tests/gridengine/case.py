@@ -100,7 +100,7 @@ class CellCase(unittest.TestCase):
         return {host: float(share) for host, _, share in (place.split("*") for place in self.commitment(job)["at"].split("+"))}
 
     def processes(self, job, host):
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(OSError):  # removed before it is opened, or before it is read
             return [int(pid) for pid in (self.cell.group(host, job) / "cgroup.procs").read_text().split()]
         return []
 

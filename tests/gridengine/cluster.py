@@ -357,6 +357,10 @@ class Cell(commands.Programs):
 
     # ---- jobs
 
+    @staticmethod
+    def is_to_be_asked_again(answer):
+        return any(words in answer.out + answer.err for words in ("submit again in a few seconds", "JSV stderr: Killed"))
+
     def qsub(self, *args, user=None, script="sleep 1000\n", **options):
         """Submit a script as an ordinary user; what it prints goes to `NUMBER.out` in its home. Where the verifier still reads the queue it is tried again,
         as users are told to.
@@ -366,8 +370,7 @@ class Cell(commands.Programs):
 
         def judged():
             done = self.run("qsub", "-terse", "-S", "/bin/sh", "-j", "y", "-o", f"{self.home(user)}/$JOB_ID.$TASK_ID.out", *args, user=user, stdin=script, **options)
-            again = ("submit again in a few seconds", "JSV stderr: Killed")
-            return None if any(words in done.out + done.err for words in again) else done
+            return None if self.is_to_be_asked_again(done) else done
 
         return self.wait("the verifier has read the queue", judged)
 

@@ -159,8 +159,10 @@ class Accounts(CellCase):
         self.assertEqual(self.balance()["available"], 100)
 
     def test_a_job_that_fails_pays(self):
-        job = self.accept(20, 1000, budget=50, script="exit 3\n")
+        end = self.cell.home(self.user) / "failed.end"  # one that has ended is forgotten at once
+        job = self.accept(20, 1000, budget=50, script=idle_until(end) + "exit 3\n")
         price = self.price(job)
+        end.touch()
         self.assertEqual(self.settled(job), f"user:{self.user} is charged {shown(price)} (met its deadline)")
         self.assertRegex(self.cell.log(), rf"job {job} failed, in time \(exit status 3\)")
 
@@ -187,8 +189,10 @@ class Accounts(CellCase):
         self.cell.must("qmod", "-rj", job)
         self.assertIn("(met its deadline)", self.settled(job))
         self.about(self.balance()["available"], 100 - price)
-        job = self.accept(5, 3000, "-r", "y", budget=50, script='[ "$RESTARTED" = 1 ] && exit 0\nexit 99\n')
+        end = self.cell.home(self.user) / "again.end"
+        job = self.accept(5, 3000, "-r", "y", budget=50, script='[ "$RESTARTED" = 1 ] && exit 0\n' + idle_until(end) + "exit 99\n")
         again = self.price(job)
+        end.touch()
         self.assertIn("(met its deadline)", self.settled(job))
         self.held(0)
         self.about(self.balance()["available"], 100 - price - again)

@@ -86,6 +86,8 @@ class Faults(CellCase):
         # What is left over for ten seconds is ended when the next job begins.
         job = self.accept(60, "1h", "-l", "h=g1")
         self.cell.wait_running(job)
+        # Who waits is started by another with the same command line, who has ended when the job has a process.
+        self.cell.wait("its processes", lambda: self.processes(job, "g1"))
         for pid in self.cell.wait("somebody waits", lambda: self.cell.started_with("watch")):
             machine.end_process(pid)
         self.cell.must("qdel", job)
