@@ -16,6 +16,7 @@ import machine  # noqa: E402
 import measuring  # noqa: E402
 import turns  # noqa: E402
 from libra_site import Site  # noqa: E402
+from promises import processes  # noqa: E402
 
 REFUSED = 32  # qsub's exit status after a hook's reject
 MARGIN = 1.05  # what Libra puts on every estimate, by default
@@ -73,13 +74,20 @@ class SiteCase(unittest.TestCase):
     def tearDown(self):
         self.pbs.qmgr("set server scheduling = true")
         self.clear()
-        # A job that was deleted while it began has its group made and removed after it is gone.
+        # A job that was deleted while it began has its group made and removed after it is gone, perhaps just when it is asked for once more.
+        self.comes_to("cgroups of jobs that are gone", [], lambda: self.pbs.cgroups() + self.pbs.groups_without_terms())
+        self.comes_to("registered on a host, and gone", {}, self.registered)
+
+    def comes_to(self, what, expected, ask):
+        """Wait for an answer; fail with the last one."""
+        answers = []
+
+        def is_so():
+            answers[:] = [ask()]
+            return answers == [expected]
         with contextlib.suppress(TimeoutError):
-            self.pbs.wait("no cgroups", lambda: not self.pbs.cgroups() + self.pbs.groups_without_terms())
-        self.assertEqual(self.pbs.cgroups() + self.pbs.groups_without_terms(), [], "cgroups of jobs that are gone")
-        with contextlib.suppress(TimeoutError):
-            self.pbs.wait("nothing registered", lambda: not self.registered())
-        self.assertEqual(self.registered(), {}, "registered on a host, and gone")
+            self.pbs.wait(what, is_so)
+        self.assertEqual(answers, [expected], what)
 
     def clear(self):
         """Delete all jobs, and wait until the hosts are rid of them."""
@@ -149,7 +157,7 @@ class SiteCase(unittest.TestCase):
         file = self.pbs.cgroup(host, job, accounting=True) / "cpuacct.usage"
 
         def text():
-            with contextlib.suppress(FileNotFoundError):
+            with contextlib.suppress(OSError):  # removed before it is opened, or before it is read
                 return file.read_text()
             if self.pbs.qstat(job).get("job_state") == "F":
                 raise Gone(f"{job} has ended while it was measured")
@@ -172,8 +180,7 @@ class SiteCase(unittest.TestCase):
         return (waited() - before) / (time.monotonic() - began)
 
     def group_processes(self, job, host):
-        file = self.pbs.cgroup(host, job) / "cgroup.procs"
-        return [int(pid) for pid in file.read_text().split()] if file.exists() else []
+        return processes(self.pbs, host, job)
 
     def rates(self, jobs, seconds):
         """Processors that each job uses over so many seconds."""

@@ -287,6 +287,10 @@ class Cluster(client.Commands):
         """End a host's mom; its jobs' processes stay (with SIGKILL)."""
         machine.end_process(self.mom_pid(host), number)
 
+    def seen_down(self, host):
+        """Until the server has seen that a host's mom has ended: that its node is free is what was before, otherwise."""
+        self.wait(f"{host} is seen to be down", lambda: "down" in self.node(host).get("state", ""))
+
     def start_mom(self, host, preserve=False):
         """Start a host's mom; with `preserve`, running jobs are taken over (`pbs_mom -p`) rather than ended and run again. A hook that was at work
         when its mom was killed has that mom's lock until it has ended ("another mom running")."""

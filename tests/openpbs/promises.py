@@ -61,7 +61,7 @@ def seconds(text):
 
 def quota(pbs, host, job):
     """The processors that the kernel holds a job to; None if it has no cgroup."""
-    with contextlib.suppress(FileNotFoundError):
+    with contextlib.suppress(OSError):  # removed before it is opened, or before it is read
         group = pbs.cgroup(host, job)
         return int((group / "cpu.cfs_quota_us").read_text()) / int((group / "cpu.cfs_period_us").read_text())
     return None
@@ -69,8 +69,13 @@ def quota(pbs, host, job):
 
 def processes(pbs, host, job):
     """Numbers of the processes in a job's cgroup."""
-    with contextlib.suppress(FileNotFoundError):
-        return [int(pid) for pid in (pbs.cgroup(host, job) / "cgroup.procs").read_text().split()]
+    return processes_of(pbs.cgroup(host, job))
+
+
+def processes_of(group):
+    """Numbers of the processes in a cgroup; of one that is gone, or goes meanwhile, none."""
+    with contextlib.suppress(OSError):
+        return [int(pid) for pid in (group / "cgroup.procs").read_text().split()]
     return []
 
 

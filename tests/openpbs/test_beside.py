@@ -4,6 +4,7 @@
 Run as root: `python3 tests/openpbs/test_beside.py`. Nothing here needs much processor time.
 """
 
+import contextlib
 import json
 import os
 import pathlib
@@ -18,7 +19,7 @@ from case import SiteCase  # noqa: E402
 from cluster import Cluster  # noqa: E402
 from libra_site import TOP, Site  # noqa: E402
 from scripts import idle_until  # noqa: E402
-from promises import processes, quota, terms  # noqa: E402
+from promises import processes, processes_of, quota, terms  # noqa: E402
 from test_deferred import CONFIRMED  # noqa: E402
 
 ROOT = pathlib.Path("/sys/fs/cgroup")
@@ -174,10 +175,14 @@ class PbsCgroups(SiteCase):
         file.write_text(json.dumps(config))
         pbs.qmgr(f"import hook pbs_cgroups application/x-config default {file}", "set hook pbs_cgroups enabled = true")
         hooks = pbs.directory / cls.host / "mom_priv/hooks"
-        told = lambda: (hooks / "pbs_cgroups.CF").exists() and pbs.prefix in (hooks / "pbs_cgroups.CF").read_text()  # noqa: E731
+
+        def told():
+            with contextlib.suppress(FileNotFoundError):
+                return pbs.prefix in (hooks / "pbs_cgroups.CF").read_text() and "enabled=false" not in (hooks / "pbs_cgroups.HK").read_text()
         pbs.wait("its host has it", told)
         # At its start it says what it has.
         pbs.kill_mom(cls.host)
+        pbs.seen_down(cls.host)
         pbs.start_mom(cls.host)
         pbs.wait("its node is free", lambda: pbs.node(cls.host).get("state") == "free")
 
@@ -188,8 +193,7 @@ class PbsCgroups(SiteCase):
     def in_both(self, group, ours):
         """The job's processes are in PBS's group and in Libra's."""
         def both():
-            theirs = (group / "cgroup.procs").read_text().split() if group.exists() else []
-            return ours() and set(ours()) <= set(map(int, theirs))
+            return ours() and set(ours()) <= set(processes_of(group))
         self.pbs.wait("its processes are in both groups", both)
 
     def gone(self, group):
@@ -219,8 +223,7 @@ class PbsCgroups(SiteCase):
         [root, *_] = pbs.roots_without_terms(self.host)
 
         def ours():
-            file = root / f"job-{job}/cgroup.procs"
-            return [int(pid) for pid in file.read_text().split()] if file.exists() else []
+            return processes_of(root / f"job-{job}")
         cpuset = self.of_pbs("cpuset", job)
         self.in_both(cpuset, ours)
         self.assertTrue((cpuset / "cpuset.cpus").read_text().strip())

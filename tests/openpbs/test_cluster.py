@@ -72,6 +72,7 @@ class TwoClusters(unittest.TestCase):
             self.assertEqual(pbs.qstat(kept)["job_state"], "R")
             session = int(pbs.wait("session known", lambda: pbs.qstat(kept).get("session_id")))
             pbs.kill_mom(host)
+            pbs.seen_down(host)
             pbs.start_mom(host, preserve=True)
             pbs.wait("node free again", lambda: "free" in pbs.node(host).get("state", ""))
             self.assertTrue(machine.alive(session))

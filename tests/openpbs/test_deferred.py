@@ -290,7 +290,7 @@ class Money(MoneySite, Site):
         self.account("check")
 
     def test_given_back(self):
-        job = self.accept(5, 8, "-h", budget=50)
+        job = self.accept(5, 20, "-h", budget=50)
         self.held(self.price(job))
         self.pbs.wait("its deadline is over", lambda: time.time() > self.due_at(job))
         self.pbs.must("qrls", job)

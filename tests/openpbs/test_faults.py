@@ -162,9 +162,11 @@ class HostsKilled(OneSite):
         met, after = pbs.wait("the verdict", lambda: verdict(pbs, job))
         commitment = dict(pair.split("=", 1) for pair in pbs.qstat(job)["Resource_List.libra_terms"].split(":"))
         took = float(file.read_text().split()[-1]) - float(commitment["submitted"])
-        self.assertGreater(after, took - 0.2)
-        self.assertLess(after, time.time() - float(commitment["submitted"]) + 0.2)
-        self.assertEqual(met, after <= float(commitment["deadline"]))
+        rounded = 0.1 if after < 99 else 0.6  # tenths of a second are written of short times only
+        self.assertGreater(after, took - 0.2 - rounded)
+        self.assertLess(after, time.time() - float(commitment["submitted"]) + 0.2 + rounded)
+        if abs(after - float(commitment["deadline"])) > rounded:
+            self.assertEqual(met, after <= float(commitment["deadline"]))
         return met
 
     def test_mom_takes_over(self):
@@ -177,6 +179,7 @@ class HostsKilled(OneSite):
         self.assertAlmostEqual(before, 0.21, delta=0.02)
         pbs.kill_mom(host)
         self.assertAlmostEqual(quota(pbs, host, job), before, delta=0.02)
+        pbs.seen_down(host)
         pbs.start_mom(host, preserve=True)
         free_nodes(pbs)
         self.assertTrue(set(members) & set(processes(pbs, host, job)))
@@ -231,6 +234,7 @@ class HostsKilled(OneSite):
         self.assertEqual(pbs.qstat(job)["substate"], "41")
         pbs.kill_mom(host)
         go.touch()
+        pbs.seen_down(host)
         pbs.start_mom(host)
         free_nodes(pbs)
         expect_free(self, pbs, {host: 0.7})
@@ -256,7 +260,7 @@ class HostsKilled(OneSite):
         pbs.qmgr("set server scheduling = false")
         waits = pbs.submit(*terms(0.4, down))
         pbs.kill_mom(down)
-        pbs.wait("seen down", lambda: "down" in pbs.node(down)["state"])
+        pbs.seen_down(down)
         refused = pbs.qsub(*terms(0.1, down))
         self.assertEqual(refused.rc, 32)
         self.assertIn("no-node", refused.err)

@@ -8,6 +8,7 @@ import concurrent.futures
 import contextlib
 import pathlib
 import sys
+import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
@@ -39,15 +40,32 @@ class HostFaults(OneSite):
     def registry_lost(self, host):
         """A file is where the directory of the registry was."""
         directory, aside = self.pbs.own / host, self.pbs.own / f"{host}.aside"
-        if directory.exists():
-            directory.rename(aside)
-        directory.write_text("")
+
+        def lost():
+            """A hook of the host's may have made it anew meanwhile."""
+            with contextlib.suppress(FileNotFoundError):
+                directory.rename(aside if not aside.exists() else self.pbs.own / f"{host}.{time.monotonic_ns()}")
+            with contextlib.suppress(IsADirectoryError):
+                directory.write_text("")
+                return True
+            return False
+
+        def back():
+            with contextlib.suppress(IsADirectoryError, FileNotFoundError):
+                directory.unlink()
+            if not aside.exists():
+                return True
+            with contextlib.suppress(OSError):  # made anew, and not empty
+                aside.rename(directory)
+                return True
+            directory.rename(self.pbs.own / f"{host}.{time.monotonic_ns()}")
+            return False
+
+        self.pbs.wait("the registry is lost", lost)
         try:
             yield
         finally:
-            directory.unlink()
-            if aside.exists():
-                aside.rename(directory)
+            self.pbs.wait("the registry is back", back)
 
     @contextlib.contextmanager
     def cgroup_lost(self, host, version="v1"):

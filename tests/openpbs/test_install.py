@@ -378,7 +378,7 @@ def test_a_host_is_down_meanwhile(site):
     # Of a host that goes down before it has been sent all, PBS may forget what it has to delete.
     wait_told(pbs)
     pbs.kill_mom(host)
-    pbs.wait("node down", lambda: "down" in pbs.node(host).get("state", ""))
+    pbs.seen_down(host)
     site.do("uninstall")
     # PBS does not give a hook's name again before all hosts have deleted the hook.
     text = site.do("install", rc=125)
@@ -422,6 +422,7 @@ def test_jobs_with_terms_hold_what_they_have(site):
     pbs.qmgr("set server scheduling = true")
     pbs.wait_started(held)
     plain = pbs.submit()
+    pbs.wait_started(plain)
     installed = site.snapshot()
     text = site.do("uninstall", rc=1)
     assert running in text and held in text and plain in text, text

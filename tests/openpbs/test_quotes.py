@@ -241,6 +241,7 @@ class LongAnswers(SiteCase):
         self.assertEqual(len(whole["node"].split("+")), 5)
         self.assertIn(f"-W quote={whole['quote']}", whole["text"])
         job = self.pbs.submit("-l", f"{terms},libra_quote={whole['quote']}", *self.WIDE)
+        self.running(job)
         self.assertEqual(sorted(self.pbs.node_of(job)), sorted(whole["node"].split("+")))
         self.clear()
         # By hand it is one line, with the number.

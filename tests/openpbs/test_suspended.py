@@ -151,9 +151,12 @@ class Suspended(Suspending):
         pbs.wait_job(first, "runs", lambda found: found.get("substate") == "42")
         pbs.wait("it could stand still", self.could_begin_before)
         job, done = self.begins_before(first, "done")
-        # Let go on by hand, it stands still again.
+        # Let go on by hand, it stands still again, as soon as Libra looks.
+        pbs.qmgr("set hook libra_periodic enabled = false")
+        self.addCleanup(pbs.qmgr, "set hook libra_periodic enabled = true")
         pbs.must("qsig", "-s", "resume", first)
         pbs.wait_job(first, "goes on", lambda found: found.get("substate") == "42")
+        pbs.qmgr("set hook libra_periodic enabled = true")
         pbs.wait_state(first, "S")
         done.touch()
         self.met(job)
@@ -243,6 +246,7 @@ class Due(Suspending):
         pbs.kill_agent(host)
         pbs.start_agent(host)
         pbs.kill_mom(host)
+        pbs.seen_down(host)
         pbs.start_mom(host, preserve=True)
         self.restart()
         self.assertEqual((pbs.qstat(first)["job_state"], pbs.qstat(job)["job_state"]), ("S", "R"))

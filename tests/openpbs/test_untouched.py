@@ -21,7 +21,7 @@ from client import STARTED  # noqa: E402
 
 # What two submissions of the same line do not share on one server either: times, numbers, and how far a job has come.
 OWN = ("ctime", "mtime", "qtime", "etime", "stime", "session_id", "queue_rank", "eligible_time", "accrue_type", "hashname", "run_count", "run_version", "substate", "jobdir",
-       "estimated.start_time", "array_state_count", "Variable_List", "history_timestamp")
+       "estimated.start_time", "array_state_count", "array_indices_remaining", "Variable_List", "history_timestamp")
 
 # Beside nodes for oneself: words that are no node and not true or false, and resources of chunks beside nodes.
 LEFT_ALONE = ("-l nodes=1:color", "-l nodes=1:ppn=2,vmem=1gb", "-l nodes=1:ppn=2 -l ngpus=1")

@@ -107,6 +107,7 @@ class WithoutTerms(SiteCase):
         """Against one another they weigh as many processors as they asked for."""
         one, _ = self.begin("one", "-l", f"select=1:ncpus=1:host={self.pbs.host_names[0]}")
         two, _ = self.begin("two", "-l", f"select=1:ncpus=1:host={self.pbs.host_names[1]}")
+        self.pbs.wait_started(two)  # before, its mom has nobody to signal
         self.pbs.qdel(two)
         three, _ = self.begin("three", "-l", f"select=1:ncpus=2:host={self.pbs.host_names[1]}")
         weight = lambda host, job: int((self.groups(host, job)[0] / "cpu.shares").read_text())  # noqa: E731
