@@ -77,8 +77,11 @@ def stopped_leader(pid, registry, patience=180.0):
 
 def is_stopped(pid):
     """Are all its threads stopped by a signal?"""
-    states = (thread.read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()[0] for thread in pathlib.Path(f"/proc/{pid}/task").glob("*/stat"))
-    return all(state == "T" for state in states)
+    for thread in pathlib.Path(f"/proc/{pid}/task").glob("*/stat"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
+            if thread.read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()[0] != "T":
+                return False
+    return True
 
 
 def take(kind, path):

@@ -114,6 +114,14 @@ def end_with_parent(parent, number=signal.SIGTERM):
         os.kill(os.getpid(), number)
 
 
+def began(pid):
+    """When a process began, by which it is told from a later one of its number; None if it does not live."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19] if alive(pid) else None
+    except OSError:
+        return None
+
+
 def alive(pid):
     """Whether this process exists and is more than a zombie. One whose first thread has ended before others is: they hold its files and locks."""
     directory = pathlib.Path(f"/proc/{pid}")

@@ -196,7 +196,7 @@ class SiteCase(unittest.TestCase):
         file = self.slurm.group(node, job, ACCOUNTING) / "cpuacct.usage"
 
         def text():
-            with contextlib.suppress(FileNotFoundError):
+            with contextlib.suppress(OSError):  # removed before it is opened, or before it is read
                 return file.read_text()
             self.has_not_ended(job)
             return None
@@ -220,7 +220,7 @@ class SiteCase(unittest.TestCase):
 
     def processes(self, job, node):
         """Numbers of the processes in a job's cgroup."""
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(OSError):  # removed before it is opened, or before it is read
             return [int(pid) for pid in (self.slurm.group(node, job) / "cgroup.procs").read_text().split()]
         return []
 

@@ -20,7 +20,7 @@ from commands import CommandFailed  # noqa: E402
 # What clients read from their environment, beside SLURM_*.
 VARIABLES = ("SLURM", "SBATCH", "SALLOC", "SRUN", "SPANK", "_SLURM", "SQUEUE", "SINFO", "SCANCEL", "SCONTROL", "LIBRA_")
 # What may be run once more where slurmctld hung up on it. Not srun and salloc, which may have a job by then.
-RUN_AGAIN = ("sbatch", "scontrol", "scancel", "squeue", "sinfo")
+RUN_AGAIN = ("sbatch", "scontrol", "scancel", "squeue", "sinfo", "submit")
 ENDED = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "DEADLINE", "BOOT_FAIL", "PREEMPTED")
 
 
@@ -71,11 +71,14 @@ class Commands(commands.Programs):
 
     def run(self, *argv, **options):
         """On a machine with many times more work than processors slurmctld may hang up on a command before it has read what is asked. Slurm's commands do not
-        outlive that (SIGPIPE), and nothing was done: it is run again, for as long as it takes slurmctld to listen."""
+        outlive that (SIGPIPE), and nothing was done: it is run again, for as long as it takes slurmctld to listen. So is a question that has no answer in time."""
         begun = time.monotonic()
+        asks = argv[0] in ("squeue", "sinfo") or argv[:2] == ("scontrol", "show")
         while True:
             result = super().run(*argv, **options)
-            if result.rc != -signal.SIGPIPE or argv[0] not in RUN_AGAIN or time.monotonic() > begun + 180:
+            not_read = result.rc == -signal.SIGPIPE and pathlib.Path(argv[0]).name in RUN_AGAIN
+            late = result.rc != 0 and asks and "timed out" in result.err
+            if not (not_read or late) or time.monotonic() > begun + 180:
                 return result
             time.sleep(0.5)
 
@@ -164,6 +167,8 @@ class Commands(commands.Programs):
         """Wait until the job is in one of these states; its fields."""
         def reached():
             found = self.job(job)
+            if launch_failed(found):
+                self.scontrol("release", job)
             return found if found.get("JobState") in states else None
         try:
             return self.wait(f"job {job} {' or '.join(states)}", reached, patience)

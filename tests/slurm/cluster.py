@@ -327,7 +327,10 @@ def remove_leftovers():
         if not (directory / "cluster.json").exists():
             print(f"{directory}: being made, or left unfinished: remove it by hand if nobody is at work")
             continue
-        cluster = Cluster.existing(directory)
+        try:
+            cluster = Cluster.existing(directory)
+        except (OSError, ValueError):  # being made, or removed meanwhile
+            continue
         if cluster.plan["owner"] is not None and not machine.alive(cluster.plan["owner"]):
             print(f"taking down {directory}")
             cluster.down()

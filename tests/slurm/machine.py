@@ -18,7 +18,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "batch"))
 
 # For the users of this module too.
-from processes import MARK, add_user, alive, end_marked, end_process, for_everybody, in_turn, lock, marked_processes, remove_user, taken, write_whole  # noqa: E402, F401
+from processes import MARK, add_user, alive, began, end_marked, end_process, for_everybody, in_turn, lock, marked_processes, remove_user, taken, write_whole  # noqa: E402, F401
 
 PARENT = pathlib.Path("/srv")  # users must be able to enter it, and plugins to be executed from it
 PREFIX = "libra-slurm-"

@@ -159,7 +159,7 @@ class Classes(SiteCase):
             (["-p", "urgent,main", "-n", 2, "--sla-class=deadline"], "deadline", None),
         ]:
             with self.subTest(options):
-                question = slurm.sbatch(*terms, *options, "--sla-quote=ask", "--test-only").err
+                question = slurm.judged(*terms, *options, "--sla-quote=ask", "--test-only").err
                 [found] = re.findall(r"libra-quote: (\{.*\})", question)
                 quote = json.loads(found)
                 self.assertEqual((quote["accepted"], quote["class"], quote["class_line"]), (True, sla_class, line))

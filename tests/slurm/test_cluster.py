@@ -91,9 +91,11 @@ class TwoClusters(unittest.TestCase):
             clusters = [(one.plan["number"], one.nodes) for one in (slurm, other)]
             for number, nodes in clusters:
                 self.assertNotEqual(traces_of(number, nodes, os.getpid()), [])
+            stray_began = machine.began(stray)
+            self.assertIsNotNone(stray_began)
         for number, nodes in clusters:
             self.assertEqual(traces_of(number, nodes, os.getpid()), [])
-        self.assertFalse(machine.alive(stray), "a job that has left its session and its environment")
+        self.assertNotEqual(machine.began(stray), stray_began, "a job that has left its session and its environment")
 
     def test_ended_by_signals(self):
         """`hold` gives everything back after Ctrl-C and SIGTERM; what a killed run leaves is removed by `down`."""
@@ -110,14 +112,6 @@ class TwoClusters(unittest.TestCase):
                     self.assertNotEqual(traces_of(which, [], run.pid), [])
                     subprocess.run([sys.executable, HERE / "cluster.py", "down"], check=True, capture_output=True, timeout=600)
             self.assertEqual(traces_of(which, [], run.pid), [], number)
-
-
-def began(pid):
-    """When a process began, by which it is told from a later one of its number; None if it does not live."""
-    try:
-        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19] if machine.alive(pid) else None
-    except OSError:
-        return None
 
 
 def below(pid):
@@ -163,12 +157,12 @@ class Suite(unittest.TestCase):
                     try:
                         self.wait("one class with a browser, and one that waits", lambda: self.at_work(run, pathlib.Path(place)))
                         clusters = {number: owner for number, owner in owners().items() if owner in dict(below(run.pid))}
-                        processes = {pid: began(pid) for pid, _ in below(run.pid)}
+                        processes = {pid: machine.began(pid) for pid, _ in below(run.pid)}
                     finally:
                         run.send_signal(number)
                     self.assertNotEqual(run.wait(600), 0)
                 self.assertEqual(len(clusters), 2)
-                self.wait("their processes to end", lambda: not [pid for pid, when in processes.items() if when and began(pid) == when])
+                self.wait("their processes to end", lambda: not [pid for pid, when in processes.items() if when and machine.began(pid) == when])
                 for cluster, owner in clusters.items():
                     self.assertEqual(traces_of(cluster, [], owner), [])
 

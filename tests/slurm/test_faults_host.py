@@ -127,8 +127,15 @@ class Plugins(SiteCase):
         # yet come to its program.
         self.assertEqual(slurm.live(), [f"{node} {job}"])
         time.sleep(10)
-        whole = slurm.wait("it is taken again", lambda: slurm.sbatch(*terms(0.9, node)).out)
-        self.started(whole)
+        for _ in range(3):
+            seen = len(slurm.log(node))
+            whole = slurm.wait("it is taken again", lambda: slurm.sbatch(*terms(0.9, node)).out)
+            self.started(whole)
+            # Where slurmctld was too busy to tell a prolog about the other one within its 3 s, the next one asks.
+            if "did not say" not in slurm.log(node)[seen:]:
+                break
+            slurm.scancel(whole)
+            slurm.wait(f"{whole} is gone", lambda whole=whole: f"{node} {whole}" not in slurm.live() and whole not in slurm.booked())
         self.assertEqual(slurm.job_groups(), [f"{node} job-{whole}"])
         self.assertEqual(slurm.live(), [f"{node} {whole}"])
         self.assertAlmostEqual(self.quota(whole, node), 0.9, delta=0.02)

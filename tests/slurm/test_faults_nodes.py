@@ -88,12 +88,13 @@ class NodesLost(SiteCase):
         job = slurm.submit(*terms(0.3, down))
         self.started(job)
         members = self.processes(job, down)
+        before = {pid: machine.began(pid) for pid in members}
         slurm.kill_slurmd(down)
         slurm.wait("seen down", lambda: "DOWN" in slurm.node(down)["State"])
         self.refused(slurm.sbatch(*terms(0.1, down)), "no-node")
         elsewhere = slurm.submit(*terms(0.2))
         self.assertEqual(slurm.job(elsewhere)["ReqNodeList"], other)
-        said = self.refused(slurm.sbatch(*terms(0.9)), other)
+        said = self.refused(slurm.judged(*terms(0.9)), other)
         self.assertNotIn(down, said)
         # Requeued: it waits for its node, and its share is still its own.
         slurm.wait("requeued", lambda: int(slurm.job(job)["Restarts"]) >= 1)
@@ -101,7 +102,8 @@ class NodesLost(SiteCase):
         slurm.start_slurmd(down)
         # Told to start at once, after its node was lost, Slurm would end it: "Job credential revoked". So its two minutes are waited for.
         slurm.wait("it runs anew, where it was", lambda: self.begun_anew(job) and slurm.nodes_of(job) == [down] and set(self.processes(job, down)) - set(members), 600)
-        slurm.wait("what ran before was ended", lambda: not [pid for pid in members if machine.alive(pid)])
+        # Minutes have passed, and numbers are given again.
+        slurm.wait("what ran before was ended", lambda: not [pid for pid in members if before[pid] and machine.began(pid) == before[pid]])
         self.assertEqual(slurm.job_groups(), sorted([f"{down} job-{job}", f"{other} job-{elsewhere}"]))
         expect_free(self, slurm, {down: 0.7, other: 0.8})
 

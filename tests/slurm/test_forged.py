@@ -210,6 +210,7 @@ class Steps(Attacks, SiteCase):
                 asked = pool.submit(slurm.salloc, "-w", self.node, "srun", "sh", "-c", begin, user=self.attacker, environment=own, timeout=800)
                 try:
                     slurm.wait("the step begins", lambda asked=asked: (home / "own").exists() or asked.done())
+                    self.assertTrue((home / "own").exists(), asked.done() and asked.result())
                     job = (home / "own").read_text().strip()
                     self.got_nothing(job, victim)
                     self.assertGreater(self.rejected().get("unrecorded", 0), before, "it came to the node")

@@ -116,6 +116,7 @@ class Held(AccountsCase):
         self.refused(self.ask(*LARGE, "-w", n1, budget=10000), "refused (share)")
         self.assertEqual(slurm.scontrol("requeuehold", job, user=self.user).rc, 0)
         slurm.wait("its share is free", lambda: "libra: held after it was requeued: " in self.comments(job)[1])
+        slurm.wait("on its host too", lambda: not slurm.live())
         self.held(price)
         other = self.accept(*LARGE, "-w", n1, budget=10000, script="sleep 100000\n")
         self.started(other)
@@ -152,6 +153,8 @@ class Held(AccountsCase):
         n1 = slurm.nodes[0]
         for deadline in (15, 90, 540):
             late = self.accept(deadline * 2 / 3, deadline, "-w", n1, budget=1000)
+            # One that lapses before it has its number there is not said to wait.
+            self.booked(late)
             answer = self.ask(*LARGE, "-w", n1, budget=10000)
             if answer.rc != 0:
                 break

@@ -256,15 +256,15 @@ class Placing(SiteCase):
         """--nodelist, --exclude, --constraint."""
         slurm = self.slurm
         n1, n2, n3, n4 = slurm.nodes
-        self.assertEqual(self.running(self.accept(1, 100, "-w", n3))["NodeList"], n3)
-        self.assertEqual(self.running(self.accept(1, 100, "-x", f"{n1},{n3}"))["NodeList"] in (n2, n4), True)
-        both = self.accept(1, 100, "-w", f"{n2},{n4}")
+        self.assertEqual(self.running(self.accept(1, "2d", "-w", n3))["NodeList"], n3)
+        self.assertEqual(self.running(self.accept(1, "2d", "-x", f"{n1},{n3}"))["NodeList"] in (n2, n4), True)
+        both = self.accept(1, "2d", "-w", f"{n2},{n4}")
         self.assertEqual(sorted(self.running(both) and slurm.nodes_of(both)), [n2, n4])
         for kind in ("availablefeatures", "activefeatures"):
             slurm.must("scontrol", "update", f"nodename={n2},{n4}", f"{kind}=big,fast")
         try:
             self.assertIn(self.running(self.eventually("-C", "big").out)["NodeList"], (n2, n4))
-            self.assertEqual(self.running(self.accept(1, 100, "-C", "big&fast", "-x", n2))["NodeList"], n4)
+            self.assertEqual(self.running(self.accept(1, "2d", "-C", "big&fast", "-x", n2))["NodeList"], n4)
             self.refused(self.ask(1, 100, "-C", "big&slow"), "refused (no-node): none of the nodes of partition main has big and slow")
             self.refused(self.ask(1, 100, "-C", "big|fast"), "can only name features that all its nodes have")
         finally:
@@ -283,7 +283,7 @@ class Placing(SiteCase):
         def asked():
             self.poll()
             time.sleep(0.3)
-            answer = self.slurm.sbatch(*self.terms_of(1, 100), *options)
+            answer = self.slurm.sbatch(*self.terms_of(1, "2d"), *options)
             return answer if (answer.rc == 0) == accepted else None
         return self.slurm.wait(f"{options} {'accepted' if accepted else 'refused'}", asked)
 
