@@ -72,7 +72,7 @@ class Submitting(SiteCase):
         self.take(self.offer(text), 30, 20, 1000)
 
     def offered_and_taken(self):
-        """(an offer, the job that took it); None where PBS's jobs were looked at in between, which need more then."""
+        """(an offer, the job that took it); None if PBS's jobs were looked at in between, which need more then."""
         offer = self.offer(self.refused(self.ask(100, 200), "libra: refused (share)"))
         try:
             return offer, self.take(offer, 100, 200, 1000)
