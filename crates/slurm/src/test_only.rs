@@ -6,7 +6,8 @@
 
 use std::collections::HashMap;
 
-/// Something was searched for if it was submitted so many seconds before the queue was read: slurmctld has written down its job by then.
+/// Something was searched for if it was submitted so many seconds before the queue was read: slurmctld has mostly written down its job by then,
+/// and one that comes later is found.
 const UNNAMED: f64 = 0.1;
 /// After a test its user waits so many times as long as it was held,
 const PAUSES: f64 = 9.0;

@@ -60,6 +60,8 @@ struct State {
     /// There is a configuration, and it cannot be taken: nobody knows the site's rules, not even the one for faults.
     no_rules: bool,
     poll_wanted: bool,
+    /// The thread alters jobs, which comes back to this plugin as a change by slurmctld's own user.
+    alters: bool,
     /// Which thread is the one to go on: counts up whenever one starts or is to stop.
     generation: u64,
 }
@@ -69,6 +71,7 @@ static STATE: Mutex<State> = Mutex::new(State {
     on_fault: OnFault::Refuse,
     no_rules: false,
     poll_wanted: false,
+    alters: false,
     generation: 0,
 });
 static WAKE: Condvar = Condvar::new();
@@ -223,7 +226,8 @@ impl SyncThread {
             job.begin_at(begin);
         }
         let lets = |what: &&str| matches!(*what, "Priority" | "StartTime" | "Dependency");
-        if answer.is_ok() && change.committed_properties.iter().any(lets) {
+        let is_own = state.alters && user == libra_slurm_sys::this_user();
+        if answer.is_ok() && !is_own && change.committed_properties.iter().any(lets) {
             // What waited may start: it is asked anew, at best before it starts.
             state.poll_wanted = true;
             WAKE.notify_all();
@@ -299,13 +303,13 @@ impl Rounds {
             return std::thread::sleep(FIRST);
         }
         self.say_config_gone();
+        // Who asks for a poll from here on may have changed what this one has looked at already.
+        state().poll_wanted = false;
         self.follow_accounts();
         self.serves = self.serves || listening::is_listening();
         if !self.serves {
             return std::thread::sleep(FIRST);
         }
-        // Who asks for a poll from here on may have changed what this one has read already.
-        state().poll_wanted = false;
         let begun = Instant::now();
         let Orders {
             pins,
@@ -334,6 +338,7 @@ impl Rounds {
         // The first answer of a slurmctld that is just starting takes a second, which says nothing of its cost.
         let took = begun.elapsed().min(LONGEST_POLL);
         let moved = !pins.is_empty() || again;
+        state().alters = true;
         for rewrite in &rewrites {
             if let Err(error) = queue::rewrite(rewrite) {
                 log::write(Level::Error, &error.to_string());
@@ -355,6 +360,7 @@ impl Rounds {
         }
         let ready = {
             let mut state = state();
+            state.alters = false;
             state.poll_wanted |= moved;
             state
                 .controller
