@@ -113,9 +113,8 @@ def tell_slipped(jobs):
         return "from" not in terms and float(terms["submitted"]) + float(terms.get("begin", terms["deadline"])) < time.time()
 
     slipped = [job for job in jobs if is_deferred(job["commitment"]) and job["state"] not in "RSUEB" and job["info"] != SLIPPED and has_slipped(job["commitment"])]
+    # Their mail follows half a minute later, from what they have then: a promise that was given back meanwhile has a reason of its own.
     tell_owners(SLIPPED, "jobs that wait for too long", [job["id"] for job in slipped])
-    for job in slipped[:MOST_TOLD]:
-        job["info"] = SLIPPED
 
 
 def take_places(jobs):
@@ -123,8 +122,10 @@ def take_places(jobs):
     planned = [job for job in jobs if is_planned(job["commitment"]) and job["held"]]
     for job in planned[:MOST_TOLD]:
         line = re.sub(":starts-by=[^:]*", "", job["commitment"])
-        qalter("%s is held, and its record does not say that its place is free" % job["id"], "-a", start_of(time.time()), "-l", 'libra_terms="%s"' % line, "-l", 'libra_info="%s"' % PLACE_TAKEN, job["id"])
+        done = qalter("%s is held, and its record does not say that its place is free" % job["id"], "-a", start_of(time.time()), "-l", 'libra_terms="%s"' % line, "-l", 'libra_info="%s"' % PLACE_TAKEN, job["id"])
         job.update(commitment=line, info=PLACE_TAKEN)
+        if not done:
+            return
 
 
 def mail_changes(jobs, path):
@@ -145,8 +146,10 @@ def mail_changes(jobs, path):
     with open(path + ".new", "w") as file:
         json.dump({job: info for job, info in due.items() if job in fresh or job in mailed}, file)
     os.replace(path + ".new", path)
-    for job in fresh:
-        mail(job, points[job], due[job])
+    for number, job in enumerate(fresh, 1):
+        if not mail(job, points[job], due[job]):
+            log("%d more owners are not mailed" % (len(fresh) - number))
+            return
 
 
 def point_of(info):
@@ -161,12 +164,12 @@ ADDRESS = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._%+=-]*(@[A-Za-z0-9.-]+)?")
 
 
 def mail(job_id, point, info):
-    """By the program, from the sender and to the people that PBS mails."""
+    """By the program, from the sender and to the people that PBS mails. False if it takes too long."""
     server = pbs.server()
     job = server.job(job_id)
     mailer, points = string(server.mailer), "a" if job is None or job.Mail_Points is None else str(job.Mail_Points)
     if job is None or mailer is None or point not in points or not os.access(mailer, os.X_OK):
-        return
+        return True
     domain = pbs.get_pbs_conf().get("PBS_MAIL_HOST_NAME")
     if job.Mail_Users:
         people = [one if "@" in one or not domain else "%s@%s" % (one, domain) for one in str(job.Mail_Users).replace(",", " ").split()]
@@ -174,9 +177,10 @@ def mail(job_id, point, info):
         owner = str(job.Job_Owner)
         people = ["%s@%s" % (owner.partition("@")[0], domain) if domain else owner]
     people = [one for one in people if ADDRESS.fullmatch(one)]
-    if people:
-        text = "To: %s\nSubject: PBS JOB %s\n\nPBS Job Id: %s\nJob Name:   %s\nlibra: %s\n" % (", ".join(people), job_id, job_id, job.Job_Name, info)
-        run_program("%s: its owner is not mailed" % job_id, [mailer, "-f", string(server.mail_from) or "adm", *people], timeout=10, input=text)
+    if not people:
+        return True
+    text = "To: %s\nSubject: PBS JOB %s\n\nPBS Job Id: %s\nJob Name:   %s\nlibra: %s\n" % (", ".join(people), job_id, job_id, job.Job_Name, info)
+    return run_program("%s: its owner is not mailed" % job_id, [mailer, "-f", string(server.mail_from) or "adm", *people], timeout=10, input=text)
 
 
 def tell_owners(text, whom, ids):
@@ -185,19 +189,21 @@ def tell_owners(text, whom, ids):
 
 
 def qalter(trouble, *words):
+    """False if it takes too long."""
     program = os.path.join(pbs.get_pbs_conf()["PBS_EXEC"], "bin/qalter")
-    run_program(trouble, [program, *words], timeout=60, stdin=subprocess.DEVNULL, env=dict(os.environ, TZ="UTC"))
+    return run_program(trouble, [program, *words], timeout=60, stdin=subprocess.DEVNULL, env=dict(os.environ, TZ="UTC"))
 
 
 def run_program(trouble, words, **how):
-    """What does not come to its end is told, and keeps nobody from the rest."""
+    """What fails is told, and keeps nobody from the rest. False if it takes too long: so might the next one."""
     try:
         done = subprocess.run(words, capture_output=True, text=True, check=False, **how)
-        problem = done.stderr if done.returncode else None
-    except (OSError, subprocess.SubprocessError) as error:
-        problem = error
-    if problem is not None:
-        log("%s: %s" % (trouble, problem))
+    except (OSError, subprocess.TimeoutExpired) as error:
+        log("%s: %s" % (trouble, error))
+        return isinstance(error, OSError)
+    if done.returncode:
+        log("%s: %s" % (trouble, done.stderr))
+    return True
 
 
 run(write)
