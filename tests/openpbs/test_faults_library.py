@@ -189,15 +189,17 @@ class BadFiles(FaultySite):
                            ('{"jobs": 5, "nodes": {}, "taken": 7}', "records.json: "), (json.dumps({"jobs": [], "nodes": nodes}), "records.json: "),
                            (json.dumps({"jobs": [], "nodes": nodes, "taken": time.time() - 3600}), "s old, expected at most")]:
             with self.subTest(text[:30]):
-                # A hook that was at work when it was switched off may write it once more.
-                put = lambda text=text: record.write_text(text)  # noqa: E731
-                put()
-                expect_free(self, pbs, left)
+                # A hook that was at work when it was switched off may write it once more; it is read when there is an event.
+                def put(text=text):
+                    record.write_text(text)
+                    expect_free(self, pbs, left)
                 self.said(said, put)
-        with open(record, "r+b") as file:
-            file.truncate(300 << 20)
-        expect_free(self, pbs, left)
-        self.said("too large, not read")
+
+        def too_large():
+            with open(record, "r+b") as file:
+                file.truncate(300 << 20)
+            expect_free(self, pbs, left)
+        self.said("too large, not read", too_large)
         record.unlink()
         expect_free(self, pbs, left)
 
