@@ -318,7 +318,7 @@ class OddJobs(SiteCase):
         self.assertEqual([line for line in slurm.said() if "fault" in line], [])
         print(f"slowest: {slowest[0]:.1f} s for {slowest[1]}; accepted: {len(accepted)}", *accepted, sep="\n  ", file=sys.stderr)
         slurm.wait("nothing is left in the book", lambda: not slurm.booked())
-        # What Slurm itself refused after Libra keeps its share for two seconds and a poll. A question reserves nothing.
+        # What Slurm itself refused after Libra keeps its share for five seconds and a poll. A question reserves nothing.
         for node in slurm.nodes:
             slurm.wait(f"{node} is free", lambda node=node: "refused (share)" not in slurm.sbatch("--sla-quote=ask", *terms(1 - 0.001, node)).err)
         expect_free(self, slurm, dict.fromkeys(slurm.nodes, 1))

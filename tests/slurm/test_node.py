@@ -131,7 +131,7 @@ class Tasks(NodeCase):
         script = "unset TEST_COMMITMENT\nenv | grep -i spank_option\ncat > inner <<'END'\n" + inner + "END\nsbatch --wait -o none.out inner\nsbatch --wait --budget=7 -o own.out inner\n"
         job = slurm.submit("--estimate=5", "--budget=3", "-w", node, script=script, environment=slurm.commitment((node, 0.5)))
         # Both run at the least weight, and sbatch --wait looks every half a minute.
-        slurm.wait_ended(job, patience=900)
+        slurm.wait_ended(job, patience=600)
         self.assertNotIn("OPTION", slurm.output(job))
         for name in ("none", "own"):
             self.assertEqual((slurm.home(slurm.users[0]) / f"{name}.out").read_text(), "ran\n")

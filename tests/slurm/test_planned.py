@@ -73,6 +73,8 @@ class Planning(Site):
         node = self.slurm.nodes_of(job)[0]
         if f"job {job}: " not in "".join(line for line in self.slurm.log(node).splitlines() if LEFT in line):
             self.assertEqual(self.slurm.entry(node, job)["share"], 1.0)
+        elif self.slurm.with_agents:
+            self.slurm.wait("it has its processors", lambda: self.quota(job, node) >= self.slurm.plan["cpus"][0])
         return found
 
     def shown(self, job):
