@@ -37,7 +37,7 @@ class Role(unittest.TestCase):
                  "libra_options": ["--plugins", f"{slurm.directory}/libra-plugins", "--state", f"{slurm.directory}/libra-state"],
                  "libra_environment": {"SLURM_CONF": str(slurm.conf)},
                  "libra_restart_control": ["touch", str(self.restarts / "control")], "libra_restart_node": ["touch", str(self.restarts / "node")],
-                 "libra_settings": {"cgroup": {"root": slurm.cgroup_root}, "registry": {"directory": f"{slurm.directory}/registry"}, "node": {"reserve": "10%"}}}
+                 "libra_settings": {"cgroup": {"root": slurm.cgroup_root}, "registry": {"directory": f"{slurm.directory}/registry"}, "node": {"reserve": "10%"}, "class": {"default": "deadline", "queues": {"gpu.q": "dedicated"}}}}
         return playbook.play(self.restarts, "all", given | variables, *more)
 
     def restarted(self):
@@ -56,6 +56,7 @@ class Role(unittest.TestCase):
             # Nothing of it is believed that cannot be.
             for variables, says in (({"libra_system": "lsf"}, "value of libra_system must be one of: slurm, pbs"), ({"libra_options": {"a": 1}}, "libra_options"),
                                     ({"libra_settings": {"pricing": 5}}, "libra_settings.pricing: expected keys"),
+                                    ({"libra_settings": {"class": {"queues": {"main": 5}}}}, "libra_settings.class: expected keys"),
                                     ({"libra_settings": {"pricing": {"rule": "by-luck"}}}, "by-luck"), ({"libra_program": "/nowhere/libra"}, "/nowhere/libra is not there")):
                 played = self.play(**variables)
                 self.assertNotEqual(played.rc, 0, played.text)
