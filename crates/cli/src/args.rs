@@ -61,7 +61,7 @@ const AFTER_RUN: &str = "\
 Examples:
   libra run -W deadline=20,budget=15,estimate=10 -- ./simulate input.dat
   libra run --estimate 1h30m --deadline @17:30 --budget unlimited -- make
-  libra run -p 4 -W deadline=1h,budget=8000,estimate=30m -- ./threaded
+  libra run -p 4 -W deadline=1h,budget=12000,estimate=30m -- ./threaded
 
 Exit status:
   The job's own. When a signal ends the job, it ends 'libra run' as well: a
@@ -117,8 +117,16 @@ States:
   stopped    the site ended it: it was past its estimate and deadline for too long
   ended      in time, and nobody saw how: its 'libra run' was killed, or its
              batch system knows
+  running    a job without a promise, with what the others leave
+  suspended  stands still: of best effort because nothing is left, else for
+             another job whose deadline is earlier
+  finished   with exit code 0, and no deadline was promised
 
-  waits      its batch system has not started it
+In batch systems also:
+  waits      accepted, and not started yet; 'at risk' where even a whole
+             processor per slot would end it late
+  planned    accepted, and its place is kept for its start
+  deferred   accepted without a share before it may start, and judged then
 
 Exit status:
   0    done
@@ -127,7 +135,7 @@ Exit status:
   125  something on this host failed, or a system that was named did not answer
 
 Environment:
-  NO_COLOR   no colours, whatever it is set to
+  NO_COLOR   no colours, if it is set to anything
 
 Examples:
   libra status --watch --sort deadline

@@ -57,7 +57,7 @@ pub const DESCRIBED: [Described; 7] = [
     Described {
         option: OPTIONS[5].0,
         value: "class",
-        usage: "what is promised: 'deadline' (this is so without the option), 'dedicated': whole processors for the job alone, and an end by its deadline; 'immediate': the same from now on, without a need for a deadline; both start at once or are refused",
+        usage: "what is promised (without the option what the site says for the partition): 'deadline': an end by the deadline; 'dedicated': whole processors for the job alone as well; 'immediate': these from now on or a refusal, without a need for a deadline",
         example: "--sla-class=dedicated",
     },
     Described {
