@@ -215,6 +215,10 @@ pub fn budget_for(price: f64) -> f64 {
 /// Deadlines up to this many seconds are offered in tenths of a second, longer ones in seconds.
 const FINE_UNTIL: f64 = 100.0;
 
+/// A deadline for which less than this of a processor would do is not offered: where all nodes are full that is what sums of shares may be off by
+/// ([`TOLERANCE`] of each node), and 6 s of work would be done in two centuries.
+const LEAST_SHARE: f64 = 1e-6;
+
 impl Question<'_> {
     /// The price of a request that would be accepted.
     fn accepts(&self, request: &Request) -> Option<f64> {
@@ -264,6 +268,9 @@ impl Question<'_> {
             }
         }
         let deadline = on_grid(high);
+        if request.terms.estimate / deadline < LEAST_SHARE {
+            return None;
+        }
         let price = self.accepts(&with(deadline))?;
         Some(CounterOffer::Deadline { deadline, price })
     }
@@ -495,6 +502,37 @@ mod tests {
         let nodes = [node(1.0, NodeSpec::MEMORY_UNLIMITED)];
         let refusal = refused(&Admission::default(), &nodes, &processors(4.0, 5.0, 2));
         assert_eq!(offers(&refusal), [later(8.0, 9.0)]);
+    }
+
+    /// Two halves, or one that is late and claims all of it: what is left is what sums may be off by, and nobody waits for that for centuries.
+    #[test]
+    fn a_full_node_offers_no_deadline() {
+        for (count, estimate) in [(2, 5.0), (1, 10.0)] {
+            let job = JobOnNode {
+                terms: Terms::hard(estimate, 10.0, 1e6),
+                slots: 1,
+                cput: 0.0,
+                walltime: 0.0,
+                held_share: 0.0,
+                memory: 0,
+                delay: 0.0,
+            };
+            let spec = node(1.0, NodeSpec::MEMORY_UNLIMITED).spec;
+            let full = PlainNode::new(spec, vec![job; count], ShareRule::Exact);
+            for policy in [AnyPolicy::default(), AnyPolicy::LibraSla(LibraSla)] {
+                let admission = Admission {
+                    policy,
+                    ..Admission::default()
+                };
+                let refusal = refused(
+                    &admission,
+                    std::slice::from_ref(&full),
+                    &processors(6.0, 12.0, 1),
+                );
+                assert_eq!(refusal.reason.category(), Category::Share, "{policy:?}");
+                assert_eq!(offers(&refusal), [], "{policy:?}");
+            }
+        }
     }
 
     #[test]
