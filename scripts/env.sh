@@ -1,9 +1,29 @@
 # shellcheck shell=bash
 # Sourced by the other scripts: where things are, and which Rust is used.
 
+# What it names would be printed, or taken for a directory of the tree.
+unset CDPATH
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 export root
-export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$root/target}
+CARGO_TARGET_DIR=$(realpath -sm -- "${CARGO_TARGET_DIR:-$root/target}")
+export CARGO_TARGET_DIR
+# Programs are looked for where cargo puts those for this machine.
+unset CARGO_BUILD_TARGET
+# Whoever became root with su has a user's PATH.
+for place in /usr/local/sbin /usr/sbin /sbin; do
+    case :$PATH: in *:$place:*) ;; *) PATH=$PATH:$place ;; esac
+done
+# Programs that make temporary files would end where there is no such place.
+if [ -n "${TMPDIR:-}" ] && ! { [ -d "$TMPDIR" ] && [ -w "$TMPDIR" ]; }; then unset TMPDIR; fi
+# A proxy is not asked for what is on this machine.
+if [ -n "${http_proxy:-}${HTTP_PROXY:-}${https_proxy:-}${HTTPS_PROXY:-}${all_proxy:-}${ALL_PROXY:-}" ]; then
+    no_proxy=${no_proxy:-${NO_PROXY:-}}
+    for place in localhost 127.0.0.1 ::1; do
+        case ,$no_proxy, in ,\*, | *,$place,*) ;; *) no_proxy=${no_proxy:+$no_proxy,}$place ;; esac
+    done
+    export no_proxy NO_PROXY=$no_proxy
+fi
+unset place
 # One place to change when the crate's minimum moves: rust-version in Cargo.toml.
 rust_min=$(sed -n 's/^rust-version *= *"\([0-9.]*\)"/\1/p' "$root/Cargo.toml")
 export rust_min
@@ -34,11 +54,19 @@ new_enough() {
 # Ubuntu has several side by side, under names that carry the version (cargo-1.85), and with plain names in a directory of their own.
 cargos() {
     # Package managers that run by themselves have no HOME.
-    local home=${HOME:-$(getent passwd "$(id -u)" | cut -d : -f 6)}
+    local home=${HOME:-$(getent passwd "$(id -u)" | cut -d : -f 6)} rustups=() place
+    rustups=("${RUSTUP_HOME:-$home/.rustup}")
+    # That of whoever has become root by sudo.
+    if [ "$(id -u)" -eq 0 ] && [ "${SUDO_UID:-0}" != 0 ]; then rustups+=("$(getent passwd "$SUDO_UID" | cut -d : -f 6)/.rustup"); fi
     # What is not there ends nothing: with the "set -e" of whoever sources this it would, in a process that lists for another one.
     set +e
     type -aP cargo
     printf '%s\n' "${CARGO_HOME:-$home/.cargo}/bin/cargo" /usr/local/bin/cargo /usr/bin/cargo
+    # Where the one of rustup's that is its default is too old.
+    for place in "${rustups[@]}"; do
+        compgen -G "$place/toolchains/stable-*/bin/cargo"
+        compgen -G "$place/toolchains/[0-9]*/bin/cargo" | sort -rV
+    done
     compgen -G '/usr/lib/rust-[0-9]*/bin/cargo' | sort -rV
     compgen -G '/usr/bin/cargo-[0-9]*.[0-9]*' | sort -rV
 }

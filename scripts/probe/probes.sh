@@ -2,14 +2,51 @@
 # shellcheck disable=SC2154,SC2034 # root is of env.sh; what is wrong is told in variables
 # Sourced by scripts/env.sh: is a thing there in the way in which it will be used? A name on PATH is no proof of that.
 
-# A place for what a probe builds. Small; whoever made it removes it.
-probe_directory() { mktemp -d "${TMPDIR:-/tmp}/libra-probe.XXXXXX"; }
+# directory_with PROPERTY PLACE...: makes a directory in the first of these places that has the property, and prints its name; nothing where none has. Whoever
+# made it removes it.
+directory_with() {
+    local property=$1 place at
+    shift
+    for place; do
+        at=$(mktemp -d "$place/libra.XXXXXX" 2>/dev/null) || continue
+        if "$property" "$at"; then
+            printf '%s\n' "$at"
+            return
+        fi
+        rm -rf "$at"
+    done
+    return 1
+}
+
+# Do programs run there? In many a /tmp they may not (noexec).
+programs_run() {
+    printf '#!/bin/sh\n' >"$1/true" && chmod 755 "$1/true" && "$1/true"
+} 2>/dev/null
+
+# And may other users come in? Systems with a /tmp for each user let nobody.
+all_may_enter() {
+    local at
+    at=$(realpath -- "$1") && programs_run "$1" || return 1
+    while at=$(dirname "$at") && [ "$at" != / ]; do
+        case $(stat -L -c %A "$at") in *[xt]) ;; *) return 1 ;; esac
+    done
+}
+
+# And do devices work? Root's to ask. In the memory that Debian 13 has as /tmp they do not (nodev).
+devices_work() {
+    programs_run "$1" && mknod "$1/null" c 1 3 && : >"$1/null" && rm "$1/null" "$1/true"
+} 2>/dev/null
+
+# A place for what a probe builds and runs. Small.
+probe_directory() { directory_with programs_run "${TMPDIR:-/tmp}" /var/tmp "$(dirname "$CARGO_TARGET_DIR")"; }
+probe_error=''
+no_place="there is no directory where programs can be built and run: not ${TMPDIR:-/tmp}, /var/tmp or $(dirname "$CARGO_TARGET_DIR"); say TMPDIR=DIRECTORY"
 
 # compiles COMPILER LANGUAGE TEXT: does it make a program of the text, with the system's headers, and does that run?
 # What is wrong is in $probe_error, one line.
 compiles() {
     local at rc=0
-    at=$(probe_directory) || return 1
+    at=$(probe_directory) || { probe_error=$no_place; return 1; }
     probe_error=''
     # shellcheck disable=SC2086 # CC may be several words
     if ! printf '%s\n' "$3" | $1 -x "$2" -o "$at/program" - >"$at/log" 2>&1 || ! "$at/program" >>"$at/log" 2>&1; then
@@ -102,7 +139,7 @@ find_libclang() {
         libclang_problem="$file is for another kind of processor; say LIBCLANG_PATH=DIRECTORY of another libclang"
         return 1
     fi
-    at=$(probe_directory) || return 1
+    at=$(probe_directory) || { libclang_problem=$no_place; return 1; }
     # Without a compiler it cannot be tried; then that is missing, and it is tried after that.
     if cc -o "$at/probe" "$root/scripts/probe/libclang.c" -ldl >/dev/null 2>&1; then
         # shellcheck disable=SC2086 # several words, as for bindgen
@@ -123,7 +160,7 @@ find_venv() {
 browsers=(chromium-headless-shell chromium chromium-browser google-chrome)
 find_browser() {
     local name at rc=1
-    browser_problem='there is no place for temporary files'
+    browser_problem=$no_place
     at=$(probe_directory) || return 1
     browser_problem='there is no chromium'
     for name in "${browsers[@]}"; do

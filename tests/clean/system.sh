@@ -5,6 +5,12 @@
 # The clean systems are kept as target/debian-root/SUITE.tar for the next time, and the packages that were fetched for them beside
 # that; each run works on a copy below $work. What is mounted is mounted in a namespace of its own and goes with it.
 
+# Sets work to a new directory for whole systems. Not in memory where that can be helped, as /tmp of Debian 13 is.
+make_work() {
+    work=$(directory_with devices_work "${TMPDIR:-/var/tmp}" /var/tmp "$root/target" /tmp) ||
+        { say "not run: neither ${TMPDIR:-/var/tmp}, /var/tmp, $root/target nor /tmp is a place where devices and programs work"; exit 77; }
+}
+
 checks=0
 ok() { checks=$((checks + 1)); say "ok: $*"; }
 fail() { say "FAILED: $*"; exit 1; }
