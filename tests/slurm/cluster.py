@@ -208,9 +208,9 @@ class Cluster(client.Commands):
             automount = "CgroupAutomount=no\n" if slurm_version() < (23, 11) else ""
             more = self.plan["cgroups"] if isinstance(self.plan["cgroups"], str) else ""
             machine.write_whole(self.directory / "etc/cgroup.conf", f"CgroupPlugin=cgroup/v1\n{automount}{more}")
-        elif slurm_version() >= (23, 2):
-            # slurmd looks for groups even where no plugin uses them, and in a container without systemd's does not start. Before 24.05 it cannot be told to look for
-            # none, and is content with those of version 1.
+        else:
+            # slurmd looks for groups even where no plugin uses them. On version 2 it does not start in a container without systemd, and where there is systemd it moves
+            # itself and all jobs into a group of its own. Before 24.05 it cannot be told to look for none; for those of version 1 it then looks at nothing.
             machine.write_whole(self.directory / "etc/cgroup.conf", f"CgroupPlugin={'disabled' if slurm_version() >= (24, 5) else 'cgroup/v1'}\n")
 
     def reconfigure(self, **settings):

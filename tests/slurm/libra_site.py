@@ -25,7 +25,7 @@ import commands  # noqa: E402
 from cluster import Cluster  # noqa: E402
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
-CPU, ACCOUNTING = pathlib.Path("/sys/fs/cgroup/cpu"), pathlib.Path("/sys/fs/cgroup/cpuacct")
+CPU, ACCOUNTING, VERSION_2 = (pathlib.Path("/sys/fs/cgroup") / name for name in ("cpu", "cpuacct", "."))
 PLUGINS = {"job_submit_libra.so": "libjob_submit_libra.so", "libra_spank.so": "liblibra_spank.so"}  # as installed, as cargo calls them
 
 
@@ -168,7 +168,7 @@ class Site(Cluster):
 
     def cgroup_roots(self):
         """All directories that Libra has made groups in."""
-        above = [where / self.cgroup_root(node) for node in self.nodes for where in (CPU, ACCOUNTING)]
+        above = [where / self.cgroup_root(node) for node in self.nodes for where in (CPU, ACCOUNTING, VERSION_2)]
         return above + [path for node in self.nodes for path in commands.there(CPU, f"{self.cgroup_root(node)}-best-effort-*")]
 
     def cgroups(self):
