@@ -5,6 +5,7 @@ where it is: the exception comes up in whatever waits, so its traceback says wha
 """
 
 import contextlib
+import os
 import signal
 import sys
 
@@ -41,7 +42,8 @@ def paused():
 
 def default_signals():
     """Signals act as from a terminal, in this process and in those that it starts, whatever its starter ignores: a shell's
-    background job ignores SIGINT, one under nohup SIGHUP, and tests send both."""
+    background job ignores SIGINT, one under nohup SIGHUP, and tests send both. And with the usual mode of new files, which others may read."""
+    os.umask(0o022)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number in (signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM, signal.SIGCHLD, signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM):
         signal.signal(number, signal.SIG_DFL)
