@@ -36,13 +36,16 @@ def has_loopback_name():
 
 def take_loopback_name():
     """Where this machine's name means no address of loopback, as in containers, and in systems whose /etc/hosts does not have it, it does from now on for this
-    process and all that it starts: they see a copy of that file."""
+    process and all that it starts: they see a copy of that file. A system without the file, as debootstrap makes it, gets one with localhost."""
     if has_loopback_name():
         return
+    hosts = pathlib.Path("/etc/hosts")
+    if not hosts.exists():
+        write_whole(hosts, "127.0.0.1 localhost\n")
     new_mounts, bind, all_below, from_outside_only = 0x20000, 0x1000, 0x4000, 0x80000  # CLONE_NEWNS, MS_BIND, MS_REC, MS_SLAVE
     libc = ctypes.CDLL(None, use_errno=True)
     with tempfile.NamedTemporaryFile("w", prefix="hosts-", encoding="utf-8") as file:
-        file.write(f"127.0.0.1 localhost {socket.gethostname()}\n{pathlib.Path('/etc/hosts').read_text(encoding='utf-8') if os.path.exists('/etc/hosts') else ''}")
+        file.write(f"127.0.0.1 localhost {socket.gethostname()}\n{hosts.read_text(encoding='utf-8')}")
         file.flush()
         os.chmod(file.name, 0o644)
         # In this order, so that nothing is changed where others see it.
